@@ -66,17 +66,8 @@ pub const fn is_template(id: CK_ATTRIBUTE_TYPE) -> bool {
 /// Returns whether an attribute holds secret bytes of a private or secret key. `CKA_VALUE` of a
 /// certificate is public.
 pub const fn is_secret(id: CK_ATTRIBUTE_TYPE) -> bool {
-    matches!(
-        id,
-        sys::CKA_VALUE
-            | sys::CKA_SEED
-            | sys::CKA_PRIVATE_EXPONENT
-            | sys::CKA_PRIME_1
-            | sys::CKA_PRIME_2
-            | sys::CKA_EXPONENT_1
-            | sys::CKA_EXPONENT_2
-            | sys::CKA_COEFFICIENT
-    )
+    // The secret numbers of an RSA key follow each other.
+    matches!(id, sys::CKA_VALUE | sys::CKA_SEED | sys::CKA_PRIVATE_EXPONENT..=sys::CKA_COEFFICIENT)
 }
 
 /// Returns the mechanism with this name, with or without the prefix `CKM_`.

@@ -18,17 +18,14 @@ pub fn parameter(mechanism: CK_MECHANISM_TYPE, fixed: Option<Parameter>) -> Para
 
 fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
     use Parameter as P;
+    // The mechanisms of a range have numbers without a gap.
     match mechanism {
         CKM_RSA_PKCS_PSS
         | CKM_SHA1_RSA_PKCS_PSS
         | CKM_SHA224_RSA_PKCS_PSS
-        | CKM_SHA256_RSA_PKCS_PSS
-        | CKM_SHA384_RSA_PKCS_PSS
-        | CKM_SHA512_RSA_PKCS_PSS
+        | CKM_SHA256_RSA_PKCS_PSS..=CKM_SHA512_RSA_PKCS_PSS
         | CKM_SHA3_224_RSA_PKCS_PSS
-        | CKM_SHA3_256_RSA_PKCS_PSS
-        | CKM_SHA3_384_RSA_PKCS_PSS
-        | CKM_SHA3_512_RSA_PKCS_PSS => P::Pss,
+        | CKM_SHA3_256_RSA_PKCS_PSS..=CKM_SHA3_512_RSA_PKCS_PSS => P::Pss,
         CKM_AES_CTR => P::Counter,
         CKM_TLS_MAC | CKM_TLS12_MAC => P::TlsMac,
         CKM_SSL3_PRE_MASTER_KEY_GEN | CKM_TLS_PRE_MASTER_KEY_GEN => P::Version,
@@ -54,41 +51,15 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         CKM_AES_CBC
         | CKM_AES_CBC_PAD
         | CKM_AES_CTS
-        | CKM_AES_OFB
-        | CKM_AES_CFB1
-        | CKM_AES_CFB8
-        | CKM_AES_CFB64
-        | CKM_AES_CFB128
-        | CKM_AES_KEY_WRAP
-        | CKM_AES_KEY_WRAP_KWP
-        | CKM_AES_KEY_WRAP_PAD
-        | CKM_AES_KEY_WRAP_PKCS7
+        | CKM_AES_OFB..=CKM_AES_KEY_WRAP_PKCS7
         | CKM_AES_XTS
         | CKM_DH_PKCS_DERIVE
         | CKM_DES3_CBC
         | CKM_DES3_CBC_PAD => P::Bytes,
         CKM_ML_DSA
-        | CKM_HASH_ML_DSA_SHA224
-        | CKM_HASH_ML_DSA_SHA256
-        | CKM_HASH_ML_DSA_SHA384
-        | CKM_HASH_ML_DSA_SHA512
-        | CKM_HASH_ML_DSA_SHA3_224
-        | CKM_HASH_ML_DSA_SHA3_256
-        | CKM_HASH_ML_DSA_SHA3_384
-        | CKM_HASH_ML_DSA_SHA3_512
-        | CKM_HASH_ML_DSA_SHAKE128
-        | CKM_HASH_ML_DSA_SHAKE256
+        | CKM_HASH_ML_DSA_SHA224..=CKM_HASH_ML_DSA_SHAKE256
         | CKM_SLH_DSA
-        | CKM_HASH_SLH_DSA_SHA224
-        | CKM_HASH_SLH_DSA_SHA256
-        | CKM_HASH_SLH_DSA_SHA384
-        | CKM_HASH_SLH_DSA_SHA512
-        | CKM_HASH_SLH_DSA_SHA3_224
-        | CKM_HASH_SLH_DSA_SHA3_256
-        | CKM_HASH_SLH_DSA_SHA3_384
-        | CKM_HASH_SLH_DSA_SHA3_512
-        | CKM_HASH_SLH_DSA_SHAKE128
-        | CKM_HASH_SLH_DSA_SHAKE256 => P::SignContext,
+        | CKM_HASH_SLH_DSA_SHA224..=CKM_HASH_SLH_DSA_SHAKE256 => P::SignContext,
         CKM_CONCATENATE_BASE_AND_DATA
         | CKM_CONCATENATE_DATA_AND_BASE
         | CKM_XOR_BASE_AND_DATA

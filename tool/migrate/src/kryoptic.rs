@@ -164,11 +164,7 @@ fn mechanisms(bytes: &[u8]) -> Option<Vec<u64>> {
 const fn is_template(kind: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(
         kind,
-        CKA_WRAP_TEMPLATE
-            | CKA_UNWRAP_TEMPLATE
-            | CKA_DERIVE_TEMPLATE
-            | CKA_ENCAPSULATE_TEMPLATE
-            | CKA_DECAPSULATE_TEMPLATE
+        CKA_WRAP_TEMPLATE..=CKA_DERIVE_TEMPLATE | CKA_ENCAPSULATE_TEMPLATE | CKA_DECAPSULATE_TEMPLATE
     )
 }
 

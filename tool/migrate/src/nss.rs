@@ -265,17 +265,8 @@ fn wide(number: u32) -> u64 {
 
 /// `sftkdb_isPrivateAttribute`
 const fn is_encrypted(kind: CK_ATTRIBUTE_TYPE) -> bool {
-    matches!(
-        kind,
-        CKA_VALUE
-            | CKA_SEED
-            | CKA_PRIVATE_EXPONENT
-            | CKA_PRIME_1
-            | CKA_PRIME_2
-            | CKA_EXPONENT_1
-            | CKA_EXPONENT_2
-            | CKA_COEFFICIENT
-    )
+    // The secret numbers of an RSA key follow each other.
+    matches!(kind, CKA_VALUE | CKA_SEED | CKA_PRIVATE_EXPONENT..=CKA_COEFFICIENT)
 }
 
 /// `CKA_TRUST_SERVER_AUTH`, `…_CLIENT_AUTH`, `…_CODE_SIGNING` and `…_EMAIL_PROTECTION`, which are

@@ -79,30 +79,17 @@ impl fmt::Debug for Object {
 const NSS_TRUST_STEP_UP_APPROVED: CK_ATTRIBUTE_TYPE = 0xce53_6360;
 
 pub(crate) const fn is_flag(kind: CK_ATTRIBUTE_TYPE) -> bool {
+    // The attributes of a range have numbers without a gap.
     matches!(
         kind,
         CKA_TOKEN
             | CKA_PRIVATE
-            | CKA_MODIFIABLE
-            | CKA_COPYABLE
-            | CKA_DESTROYABLE
+            | CKA_MODIFIABLE..=CKA_DESTROYABLE
             | CKA_TRUSTED
-            | CKA_SENSITIVE
-            | CKA_ENCRYPT
-            | CKA_DECRYPT
-            | CKA_WRAP
-            | CKA_UNWRAP
-            | CKA_SIGN
-            | CKA_SIGN_RECOVER
-            | CKA_VERIFY
-            | CKA_VERIFY_RECOVER
-            | CKA_DERIVE
+            | CKA_SENSITIVE..=CKA_DERIVE
             | CKA_ENCAPSULATE
             | CKA_DECAPSULATE
-            | CKA_EXTRACTABLE
-            | CKA_LOCAL
-            | CKA_NEVER_EXTRACTABLE
-            | CKA_ALWAYS_SENSITIVE
+            | CKA_EXTRACTABLE..=CKA_ALWAYS_SENSITIVE
             | CKA_ALWAYS_AUTHENTICATE
             | CKA_WRAP_WITH_TRUSTED
             | NSS_TRUST_STEP_UP_APPROVED

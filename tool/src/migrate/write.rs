@@ -164,20 +164,8 @@ fn compare(session: &Session, handle: ObjectHandle, plan: &Plan) -> Result<(), O
 
 /// Returns whether leading zeros of an attribute have no meaning.
 const fn is_integer(kind: CK_ATTRIBUTE_TYPE) -> bool {
-    matches!(
-        kind,
-        CKA_MODULUS
-            | CKA_PUBLIC_EXPONENT
-            | CKA_PRIVATE_EXPONENT
-            | CKA_PRIME_1
-            | CKA_PRIME_2
-            | CKA_EXPONENT_1
-            | CKA_EXPONENT_2
-            | CKA_COEFFICIENT
-            | CKA_PRIME
-            | CKA_SUBPRIME
-            | CKA_BASE
-    )
+    // The numbers of an RSA key follow each other, and those of a group.
+    matches!(kind, CKA_MODULUS | CKA_PUBLIC_EXPONENT..=CKA_COEFFICIENT | CKA_PRIME..=CKA_BASE)
 }
 
 fn strip(number: &[u8]) -> &[u8] {
