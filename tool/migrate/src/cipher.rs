@@ -1,4 +1,4 @@
-//! AES-CBC with padding, which SoftHSMv2 and NSS use, and the limit on iterations of PBKDF2.
+//! AES-CBC with padding, which SoftHSMv2 and NSS use.
 
 use aws_lc_rs::cipher::{AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
@@ -8,10 +8,6 @@ use crate::Secret;
 
 /// The length of a block and of an initialisation vector.
 pub(crate) const BLOCK: usize = 16;
-
-/// The largest number of iterations of PBKDF2. NSS has the same limit (`MAX_ITERATION_COUNT`) and
-/// uses 10,000; Kryoptic uses 1,000.
-pub(crate) const MAX_ITERATIONS: u32 = 600_000;
 
 /// Decrypts AES-256-CBC with PKCS #7 padding; `None` if the length or the padding is wrong.
 pub(crate) fn decrypt_cbc(key: &[u8], iv: &[u8; BLOCK], ciphertext: &[u8]) -> Option<Secret> {

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod cipher;
 mod error;
 mod file;

@@ -1,30 +1,23 @@
 //! Encrypted values of Kryoptic: DER with AES-256-GCM, under a key that PBKDF2 derives from the
 //! PIN or HKDF derives from the master key.
 
-use std::num::NonZeroU32;
 use std::path::Path;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::{constant_time, hkdf, pbkdf2};
+use aws_lc_rs::{constant_time, hkdf};
 use der::asn1::{ObjectIdentifier, OctetStringRef};
-use der::{Decode, DecodeValue, FixedTag, Sequence};
+use der::{Decode, Sequence};
 use spki::AlgorithmIdentifierRef;
 use zeroize::Zeroizing;
 
-use crate::cipher::MAX_ITERATIONS;
+use crate::algorithm::{HMAC_SHA256, KEY, derive, malformed, parameters, unknown, wrong_length};
 use crate::{Error, Secret};
 
 /// `KKBPS1_OID`, Kryoptic's scheme: the version of a key, how the key is derived, and the cipher.
 const SCHEME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.2312.20.2.1");
 /// `KKDF1_OID`: HKDF-Expand.
 const KKDF1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.2312.20.1.1");
-const PBKDF2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.12");
-const HMAC_SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.7");
-const HMAC_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.9");
 const AES_256_GCM_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.46");
-
-/// The length of every key.
-const KEY: usize = 32;
 
 /// `AES_GCM_TAG_LEN`: Kryoptic stores the first 8 of the 16 bytes of a tag.
 const TAG: usize = 8;
@@ -43,14 +36,6 @@ struct Scheme<'a> {
     version: u64,
     derivation: AlgorithmIdentifierRef<'a>,
     cipher: AlgorithmIdentifierRef<'a>,
-}
-
-#[derive(Sequence)]
-struct Pbkdf2<'a> {
-    salt: OctetStringRef<'a>,
-    iterations: u32,
-    length: Option<u64>,
-    function: Option<AlgorithmIdentifierRef<'a>>,
 }
 
 /// `KKDF1Params`
@@ -77,21 +62,7 @@ pub(super) struct Master {
 /// Decrypts the master key with a PIN (`decrypt_key`). `user` is its additional authenticated data.
 pub(super) fn open_master(path: &Path, record: &[u8], pin: &[u8], user: &str) -> Result<Master, Error> {
     let (protected, scheme) = parse(path, record)?;
-    let parameters: Pbkdf2<'_> = parameters(path, &scheme.derivation, PBKDF2)?;
-    let function = parameters.function.map_or(HMAC_SHA1, |function| function.oid);
-    let algorithm = match function {
-        HMAC_SHA256 => pbkdf2::PBKDF2_HMAC_SHA256,
-        HMAC_SHA1 => pbkdf2::PBKDF2_HMAC_SHA1,
-        other => return Err(unknown(path, other)),
-    };
-    if parameters.length.is_some_and(|length| length != KEY as u64) {
-        return Err(wrong_length(path));
-    }
-    let iterations = NonZeroU32::new(parameters.iterations).filter(|count| count.get() <= MAX_ITERATIONS);
-    let iterations =
-        iterations.ok_or_else(|| Error::damaged(path, "the number of iterations is out of range"))?;
-    let mut key = Zeroizing::new([0; KEY]);
-    pbkdf2::derive(algorithm, iterations, parameters.salt.as_bytes(), pin, &mut key[..]);
+    let key = derive(path, &scheme.derivation, pin)?;
     let plain = decrypt(path, &key, &scheme.cipher, protected.data.as_bytes(), user)?;
     match plain {
         Some(key) if key.len() == KEY => Ok(Master { key, version: scheme.version }),
@@ -136,18 +107,6 @@ fn parse<'a>(path: &Path, stored: &'a [u8]) -> Result<(Protected<'a>, Scheme<'a>
     Ok((protected, scheme))
 }
 
-/// Returns the parameters of an algorithm. Fails if the algorithm is not `wanted`.
-fn parameters<'a, T: DecodeValue<'a> + FixedTag>(
-    path: &Path,
-    algorithm: &AlgorithmIdentifierRef<'a>,
-    wanted: ObjectIdentifier,
-) -> Result<T, Error> {
-    match algorithm.parameters {
-        Some(parameters) if algorithm.oid == wanted => parameters.decode_as().map_err(malformed(path)),
-        _ => Err(unknown(path, algorithm.oid)),
-    }
-}
-
 /// Decrypts AES-256-GCM with a tag of 8 bytes; `None` if the tag does not verify.
 ///
 /// aws-lc-rs verifies only tags of 16 bytes. So this function encrypts twice. The first encryption
@@ -176,17 +135,4 @@ fn decrypt(
     let computed = encrypt(&mut again)?;
     let same = constant_time::verify_slices_are_equal(&computed.as_ref()[..TAG], &tag);
     Ok(same.is_ok().then_some(plain))
-}
-
-fn malformed(path: &Path) -> impl Fn(der::Error) -> Error {
-    move |error| Error::damaged(path, format!("an encrypted value: {error}"))
-}
-
-fn wrong_length(path: &Path) -> Error {
-    Error::damaged(path, "a derived key has the wrong length")
-}
-
-fn unknown(path: &Path, algorithm: ObjectIdentifier) -> Error {
-    let reason = format!("the algorithm {algorithm} of an encrypted value is unknown");
-    Error::Unsupported { path: path.to_owned(), reason }
 }

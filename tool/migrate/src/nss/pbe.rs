@@ -1,22 +1,20 @@
 //! Encrypted values and MACs of NSS: PBES2 and PBMAC1 of PKCS #5, both with PBKDF2.
 
-use std::num::NonZeroU32;
 use std::path::Path;
 
-use aws_lc_rs::{hmac, pbkdf2};
+use aws_lc_rs::hmac;
 use cryptoki_sys::CK_ATTRIBUTE_TYPE;
 use der::asn1::{ObjectIdentifier, OctetStringRef};
 use der::{Decode, Encode, Sequence};
 use spki::AlgorithmIdentifierRef;
 use zeroize::Zeroizing;
 
-use crate::cipher::{BLOCK, MAX_ITERATIONS, decrypt_cbc};
+use crate::algorithm::{HMAC_SHA256, derive, malformed, parameters, unknown};
+use crate::cipher::{BLOCK, decrypt_cbc};
 use crate::{Error, Secret};
 
 const PBES2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.13");
 const PBMAC1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.14");
-const PBKDF2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.12");
-const HMAC_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.9");
 const AES_256_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.42");
 /// SHA-1 and Triple DES, with which older versions of NSS encrypted.
 const SHA1_TRIPLE_DES: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.5.1.3");
@@ -35,14 +33,6 @@ struct Schemes<'a> {
     algorithm: AlgorithmIdentifierRef<'a>,
 }
 
-#[derive(Sequence)]
-struct Pbkdf2<'a> {
-    salt: OctetStringRef<'a>,
-    iterations: u32,
-    length: u16,
-    function: AlgorithmIdentifierRef<'a>,
-}
-
 /// Decrypts a value; `None` if the length or the padding is wrong.
 pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<Secret>, Error> {
     let encrypted = Encrypted::from_der(stored).map_err(malformed(path))?;
@@ -51,9 +41,9 @@ pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<S
                       certutil of a newer NSS (certutil -W -d sql:DIRECTORY), on a copy if you like, and try again";
         return Err(Error::Unsupported { path: path.to_owned(), reason: reason.to_owned() });
     }
-    let schemes = schemes(path, &encrypted, PBES2)?;
+    let schemes: Schemes<'_> = parameters(path, &encrypted.algorithm, PBES2)?;
     if schemes.algorithm.oid != AES_256_CBC {
-        return Err(unknown(path, &schemes.algorithm));
+        return Err(unknown(path, schemes.algorithm.oid));
     }
     // nsspkcs5_SetIVParam: the vector is an octet string in DER, with a header of 2 bytes and a
     // content of 14 bytes.
@@ -62,7 +52,7 @@ pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<S
     let iv =
         <[u8; BLOCK]>::try_from(iv).map_err(|_| Error::damaged(path, "a vector has the wrong length"))?;
     let key = derive(path, &schemes.derivation, key)?;
-    Ok(decrypt_cbc(&key, &iv, encrypted.data.as_bytes()))
+    Ok(decrypt_cbc(&key[..], &iv, encrypted.data.as_bytes()))
 }
 
 pub(super) fn verify(
@@ -74,51 +64,14 @@ pub(super) fn verify(
     plain: &[u8],
 ) -> Result<bool, Error> {
     let stored = Encrypted::from_der(code).map_err(malformed(path))?;
-    let schemes = schemes(path, &stored, PBMAC1)?;
+    let schemes: Schemes<'_> = parameters(path, &stored.algorithm, PBMAC1)?;
     if schemes.algorithm.oid != HMAC_SHA256 {
-        return Err(unknown(path, &schemes.algorithm));
+        return Err(unknown(path, schemes.algorithm.oid));
     }
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &derive(path, &schemes.derivation, key)?);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &derive(path, &schemes.derivation, key)?[..]);
     // The MAC covers the low 4 bytes of the attribute's number.
     let kind = (kind & u64::from(u32::MAX)) as u32;
     let mut message = Zeroizing::new([object.to_be_bytes(), kind.to_be_bytes()].concat());
     message.extend_from_slice(plain);
     Ok(hmac::verify(&key, &message, stored.data.as_bytes()).is_ok())
-}
-
-fn schemes<'a>(path: &Path, stored: &Encrypted<'a>, wanted: ObjectIdentifier) -> Result<Schemes<'a>, Error> {
-    let parameters = stored.algorithm.parameters;
-    match parameters {
-        Some(parameters) if stored.algorithm.oid == wanted => parameters.decode_as().map_err(malformed(path)),
-        _ => Err(unknown(path, &stored.algorithm)),
-    }
-}
-
-fn derive(path: &Path, scheme: &AlgorithmIdentifierRef<'_>, key: &[u8]) -> Result<Secret, Error> {
-    let parameters = match scheme.parameters {
-        Some(parameters) if scheme.oid == PBKDF2 => parameters,
-        _ => return Err(unknown(path, scheme)),
-    };
-    let parameters: Pbkdf2<'_> = parameters.decode_as().map_err(malformed(path))?;
-    if parameters.function.oid != HMAC_SHA256 {
-        return Err(unknown(path, &parameters.function));
-    }
-    if parameters.length != 32 {
-        return Err(Error::damaged(path, "a derived key has the wrong length"));
-    }
-    let iterations = NonZeroU32::new(parameters.iterations).filter(|count| count.get() <= MAX_ITERATIONS);
-    let iterations =
-        iterations.ok_or_else(|| Error::damaged(path, "the number of iterations is out of range"))?;
-    let mut derived = Zeroizing::new(vec![0; 32]);
-    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, parameters.salt.as_bytes(), key, &mut derived);
-    Ok(derived)
-}
-
-fn malformed(path: &Path) -> impl Fn(der::Error) -> Error {
-    move |error| Error::damaged(path, format!("an encrypted value: {error}"))
-}
-
-fn unknown(path: &Path, algorithm: &AlgorithmIdentifierRef<'_>) -> Error {
-    let reason = format!("the algorithm {} of an encrypted value is unknown", algorithm.oid);
-    Error::Unsupported { path: path.to_owned(), reason }
 }
