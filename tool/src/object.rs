@@ -36,6 +36,19 @@ pub struct Description {
     pub uri: String,
 }
 
+/// The attributes that make a public key of any type.
+pub const PUBLIC_PARTS: [CK_ATTRIBUTE_TYPE; 9] = [
+    CKA_MODULUS,
+    CKA_PUBLIC_EXPONENT,
+    CKA_EC_PARAMS,
+    CKA_EC_POINT,
+    CKA_PARAMETER_SET,
+    CKA_VALUE,
+    CKA_PRIME,
+    CKA_SUBPRIME,
+    CKA_BASE,
+];
+
 /// The mechanisms of an RSA key for RSASSA-PSS.
 pub const PSS: [CK_MECHANISM_TYPE; 6] = [
     CKM_RSA_PKCS_PSS,
@@ -254,18 +267,8 @@ fn encoded_key(session: &Session, object: ObjectHandle) -> Result<Vec<u8>, Error
         Some(CKO_PUBLIC_KEY) => object,
         _ => return Err(none()),
     };
-    const PARTS: [CK_ATTRIBUTE_TYPE; 9] = [
-        CKA_KEY_TYPE,
-        CKA_MODULUS,
-        CKA_PUBLIC_EXPONENT,
-        CKA_EC_PARAMS,
-        CKA_EC_POINT,
-        CKA_PARAMETER_SET,
-        CKA_VALUE,
-        CKA_PRIME,
-        CKA_BASE,
-    ];
-    let values = session.attributes(public, &PARTS)?.into_iter().zip(PARTS);
+    let kinds = [&[CKA_KEY_TYPE], &PUBLIC_PARTS[..]].concat();
+    let values = session.attributes(public, &kinds)?.into_iter().zip(kinds);
     let parts: Vec<_> =
         values.filter_map(|(value, kind)| value.map(|value| Attribute::bytes(kind, value))).collect();
     token_file::public_key_info(&parts).ok_or_else(none)

@@ -5,6 +5,7 @@ use jeton_migrate::{Object, Value};
 
 use super::trust;
 use crate::client::{Attribute, Memory, Structure, names};
+use crate::object::PUBLIC_PARTS;
 use crate::token_file::{KeyRole, ROLES};
 
 /// The plan for an object: the arguments with which Jeton creates it.
@@ -63,20 +64,7 @@ const TRUST: &[CK_ATTRIBUTE_TYPE] = &[
 const KEY: &[CK_ATTRIBUTE_TYPE] =
     &[CKA_KEY_TYPE, CKA_ID, CKA_START_DATE, CKA_END_DATE, CKA_ALLOWED_MECHANISMS];
 
-const PUBLIC: &[CK_ATTRIBUTE_TYPE] = &[
-    CKA_SUBJECT,
-    CKA_PUBLIC_KEY_INFO,
-    CKA_WRAP_TEMPLATE,
-    CKA_MODULUS,
-    CKA_PUBLIC_EXPONENT,
-    CKA_EC_PARAMS,
-    CKA_EC_POINT,
-    CKA_PARAMETER_SET,
-    CKA_VALUE,
-    CKA_PRIME,
-    CKA_SUBPRIME,
-    CKA_BASE,
-];
+const PUBLIC: &[CK_ATTRIBUTE_TYPE] = &[CKA_SUBJECT, CKA_PUBLIC_KEY_INFO, CKA_WRAP_TEMPLATE];
 
 const PRIVATE: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_SUBJECT,
@@ -148,7 +136,7 @@ impl Plan {
         let (lists, usages): (&[&[CK_ATTRIBUTE_TYPE]], &[CK_ATTRIBUTE_TYPE]) = match class {
             CKO_DATA => (&[STORAGE, DATA], &[]),
             CKO_CERTIFICATE => (&[STORAGE, CERTIFICATE], &[]),
-            CKO_PUBLIC_KEY => (&[STORAGE, KEY, PUBLIC], PUBLIC_USAGES),
+            CKO_PUBLIC_KEY => (&[STORAGE, KEY, PUBLIC, &PUBLIC_PARTS], PUBLIC_USAGES),
             CKO_PRIVATE_KEY => (&[STORAGE, KEY, PRIVATE], PRIVATE_USAGES),
             CKO_SECRET_KEY => (&[STORAGE, KEY, SECRET], SECRET_USAGES),
             CKO_DOMAIN_PARAMETERS => (&[STORAGE, &[CKA_KEY_TYPE, CKA_PRIME, CKA_SUBPRIME, CKA_BASE]], &[]),

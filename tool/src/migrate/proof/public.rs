@@ -9,6 +9,7 @@ use spki::SubjectPublicKeyInfoRef;
 use crate::client::Attribute;
 use crate::client::key_types;
 use crate::migrate::plan::{NSS_DB, Plan};
+use crate::object::PUBLIC_PARTS;
 
 pub(in crate::migrate) struct PublicKey {
     /// `CKK_…`
@@ -59,18 +60,8 @@ impl PublicKey {
             return Self::of_info(&info);
         }
         let plan = Plan::of(object).ok()?;
-        const PARTS: [CK_ATTRIBUTE_TYPE; 9] = [
-            CKA_MODULUS,
-            CKA_PUBLIC_EXPONENT,
-            CKA_EC_PARAMS,
-            CKA_EC_POINT,
-            CKA_PARAMETER_SET,
-            CKA_VALUE,
-            CKA_PRIME,
-            CKA_SUBPRIME,
-            CKA_BASE,
-        ];
-        let parts = plan.template.iter().filter(|one| PARTS.contains(&one.kind)).cloned().collect();
+        let is_part = |one: &&Attribute| PUBLIC_PARTS.contains(&one.kind);
+        let parts = plan.template.iter().filter(is_part).cloned().collect();
         Some(Self::new(plan.number(CKA_KEY_TYPE)?, parts))
     }
 
