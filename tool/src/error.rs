@@ -63,6 +63,11 @@ impl Cause {
         STATUSES.iter().find(|row| row.number == self as u8).map_or("failed", |row| row.name)
     }
 
+    /// Returns an error with this cause and this message.
+    pub fn error(self, text: impl Into<String>) -> Error {
+        Error::Caused(self, text.into())
+    }
+
     /// Returns the cause of a return code of a module.
     fn of_code(code: CK_RV) -> Self {
         match code {

@@ -53,17 +53,13 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     let fitting: Vec<_> = slots(module)?.into_iter().filter(fits).map(|slot| slot.id).collect();
     match (fitting.as_slice(), choice) {
         ([slot, ..], Choice::Free) | ([slot], _) => Ok(*slot),
-        ([], Choice::Free) => Err(Error::Caused(
-            Cause::NotFound,
-            "the module has no slot with an uninitialised token".to_owned(),
-        )),
-        ([], Choice::Only) => Err(Error::Caused(
-            Cause::NotFound,
-            "the module has no initialised token; `jeton token init` makes one".to_owned(),
-        )),
-        ([], _) => {
-            Err(Error::Caused(Cause::NotFound, format!("no {choice}; `jeton token list` shows the tokens")))
+        ([], Choice::Free) => {
+            Err(Cause::NotFound.error("the module has no slot with an uninitialised token"))
         }
+        ([], Choice::Only) => {
+            Err(Cause::NotFound.error("the module has no initialised token; `jeton token init` makes one"))
+        }
+        ([], _) => Err(Cause::NotFound.error(format!("no {choice}; `jeton token list` shows the tokens"))),
         (_, Choice::Only) => Err(Error::Failed(
             "the module has several tokens; choose one with --token, --serial or --slot".to_owned(),
         )),
@@ -93,12 +89,9 @@ pub fn check_pin(token: &TokenInfo, whose: &str, pin: &str) -> Result<(), Error>
     // A module without limits says 0, or CK_EFFECTIVELY_INFINITE, which is 0 too.
     let length = pin.len() as cryptoki_sys::CK_ULONG;
     if length < least || most != 0 && length > most {
-        return Err(Error::Caused(
-            Cause::Refused,
-            format!(
-                "the {whose} PIN has {length} bytes; the token takes {least} to {most}; nothing was changed"
-            ),
-        ));
+        return Err(Cause::Refused.error(format!(
+            "the {whose} PIN has {length} bytes; the token takes {least} to {most}; nothing was changed"
+        )));
     }
     Ok(())
 }

@@ -63,12 +63,9 @@ impl Crl {
         if let Some(published) = self.output.replaced().and_then(|path| number_of(&path, &ready)) {
             let next = self.number.unwrap_or(ca.crl_number + 1);
             if next <= published {
-                return Err(Error::Caused(
-                    Cause::Refused,
-                    format!(
-                        "the file has the CRL {published}, and the list would make {next}; --number is higher"
-                    ),
-                ));
+                return Err(Cause::Refused.error(format!(
+                    "the file has the CRL {published}, and the list would make {next}; --number is higher"
+                )));
             }
         }
         let end = now() + i64::from(self.days) * 24 * 60 * 60;

@@ -204,10 +204,7 @@ impl Delete {
         let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
         let found = self.chosen.objects.find(&session, &[])?;
         if found.is_empty() {
-            return Err(Error::Caused(
-                Cause::NotFound,
-                "no such object; `jeton object list` shows the objects".to_owned(),
-            ));
+            return Err(Cause::NotFound.error("no such object; `jeton object list` shows the objects"));
         }
         let rows: Vec<_> = found.iter().map(|object| describe(&session, &opened.info, *object)).collect();
         let mut list = String::new();

@@ -193,9 +193,9 @@ impl Opened {
             CKR_PIN_INCORRECT => {
                 let left = self.asked().ok().and_then(|asked| asked.left(whose));
                 let left = left.map_or(String::new(), |left| format!("; {left}"));
-                Error::Caused(Cause::WrongPin, format!("{failure}: the {whose} PIN is wrong{left}"))
+                Cause::WrongPin.error(format!("{failure}: the {whose} PIN is wrong{left}"))
             }
-            CKR_PIN_LOCKED => Error::Caused(Cause::Locked, format!("{failure}; see `jeton pin {command}`")),
+            CKR_PIN_LOCKED => Cause::Locked.error(format!("{failure}; see `jeton pin {command}`")),
             _ => failure.into(),
         })
     }
@@ -322,10 +322,9 @@ impl Objects {
         };
         match self.find(session, classes)?.as_slice() {
             [object] => Ok(*object),
-            [] => Err(Error::Caused(
-                Cause::NotFound,
-                format!("no such {what}; `jeton object list` shows the objects, private ones after a login"),
-            )),
+            [] => Err(Cause::NotFound.error(format!(
+                "no such {what}; `jeton object list` shows the objects, private ones after a login"
+            ))),
             several => Err(Error::Failed(format!(
                 "{} objects fit; choose one with --label, --id, --class or --uri",
                 several.len()

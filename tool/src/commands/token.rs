@@ -157,10 +157,7 @@ fn for_tests(module: &ModuleOption) -> Result<Module, Error> {
         return Err(Error::Usage("--test makes only tokens of Jeton".to_owned()));
     }
     if token_file::is_strict()? {
-        return Err(Error::Caused(
-            Cause::Refused,
-            "the policy is strict, so a token with known PINs is refused".to_owned(),
-        ));
+        return Err(Cause::Refused.error("the policy is strict, so a token with known PINs is refused"));
     }
     target::open(module.name(), Some(&token_file::cheapest_derivation()))
 }
