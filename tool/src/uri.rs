@@ -118,11 +118,6 @@ impl Uri {
         let description = AnyRef::new(Tag::VisibleString, b"PKCS#11 Provider URI v1.0")?;
         Ok(ProviderUri { description, uri: self.to_string() }.to_der()?)
     }
-
-    /// Returns whether the URI names an object, not only a token.
-    pub fn names_an_object(&self) -> bool {
-        self.object.is_some() || self.id.is_some() || self.class.is_some()
-    }
 }
 
 /// Writes the attributes, but neither the PIN nor the module.

@@ -76,7 +76,8 @@ impl Migrate {
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
             return Ok(ExitCode::SUCCESS);
         }
-        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so(&label)?.to_string() };
+        let ask = || pin::ask_new(self.pins.given_so()?, "SO", &label);
+        let so_pin = if self.dry_run { so_pin } else { ask()?.to_string() };
         let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
         // Another migration may have made the token while this one waited for the directory.
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {

@@ -47,12 +47,7 @@ impl PinFiles {
         ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "user", token)
     }
 
-    /// Returns a new PIN of the security officer, and asks for it twice if nothing gives it.
-    pub fn new_so(&self, label: &str) -> Result<Zeroizing<String>, Error> {
-        ask_new(self.given_so()?, "SO", label)
-    }
-
-    fn given_so(&self) -> Result<Option<Zeroizing<String>>, Error> {
+    pub fn given_so(&self) -> Result<Option<Zeroizing<String>>, Error> {
         given(self.so_pin_file.as_deref(), self.so_pin_fd, "JETON_SO_PIN")
     }
 }

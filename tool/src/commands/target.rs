@@ -261,8 +261,9 @@ impl Objects {
 
     /// Returns whether no option restricts the search.
     pub fn is_all(&self) -> Result<bool, Error> {
-        let named = self.uri()?.is_some_and(|uri| uri.names_an_object());
-        Ok(self.label.is_none() && self.id.is_none() && self.class.is_none() && !named)
+        let uri = self.uri()?.unwrap_or_default();
+        let has_options = self.label.is_some() || self.id.is_some() || self.class.is_some();
+        Ok(!has_options && uri.object.is_none() && uri.id.is_none() && uri.class.is_none())
     }
 
     /// Finds the objects of these classes, or of every class if `classes` is empty.

@@ -36,7 +36,10 @@ fn modules_of(token: &Path) -> BTreeMap<String, String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes {
         let name = process.file_name().into_string().unwrap_or_default();
-        if name.bytes().all(|byte| byte.is_ascii_digit()) && has_open(&process.path(), &token) {
+        let mut descriptors = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        let is_token =
+            |descriptor: fs::DirEntry| fs::read_link(descriptor.path()).is_ok_and(|open| open == token);
+        if name.bytes().all(|byte| byte.is_ascii_digit()) && descriptors.any(is_token) {
             for module in loaded(&process.path()) {
                 let processes = modules.entry(module).or_default();
                 if !processes.is_empty() {
@@ -47,11 +50,6 @@ fn modules_of(token: &Path) -> BTreeMap<String, String> {
         }
     }
     modules
-}
-
-fn has_open(process: &Path, file: &Path) -> bool {
-    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    descriptors.into_iter().any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|open| open == file))
 }
 
 fn loaded(process: &Path) -> Vec<String> {
