@@ -15,14 +15,17 @@ macro_rules! eprintln {
 /// Runs the command of a variant: of each of these, and as the arms at the end say.
 macro_rules! run_each {
     ($command:expr, $type:ident: $($variant:ident)*; $($arms:tt)*) => {
-        match $command { $($type::$variant(command) => command.run(),)* $($arms)* }
+        match $command {
+            $($type::$variant(command) => command.run().map(std::process::Termination::report),)*
+            $($arms)*
+        }
     };
 }
 
 mod commands;
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use jeton_client::text::shown;
@@ -125,8 +128,8 @@ impl Command {
             Token Pin Object Key Cert Csr Ca Crl Ocsp Sign Verify Encrypt Decrypt Hash Random Mechanisms
             Config Rekey SealingKey Backup Doctor Migrate Agent Audit InitToken ShowSlots DeleteToken
             TokenInfo Import;
-            Self::Ls(command) => command.run(&[]),
-            Self::Manual(command) => command.run(Arguments::command()),
+            Self::Ls(command) => command.run(&[]).map(Termination::report),
+            Self::Manual(command) => command.run(Arguments::command()).map(Termination::report),
         }
     }
 }

@@ -44,7 +44,7 @@ impl Audit {
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Verify { file, last } => verify(&file, last.as_deref()),
-            What::Report { file } => report(&file),
+            What::Report { file } => report(&file).map(|()| ExitCode::SUCCESS),
         }
     }
 }
@@ -87,11 +87,10 @@ fn show(report: &audit::Report, missing: bool) -> std::io::Result<()> {
     }
 }
 
-fn report(file: &Path) -> Result<ExitCode, Error> {
+fn report(file: &Path) -> Result<(), Error> {
     let uses = uses::count(open(file)?).map_err(Error::io(file))?;
     if out::is_json() {
-        out::json(&uses)?;
-        return Ok(ExitCode::SUCCESS);
+        return out::json(&uses);
     }
     let Uses { calls, lost_records, invalid_lines, .. } = uses;
     out::line(format_args!("{calls} calls, {lost_records} lost records, {invalid_lines} invalid lines"))?;
@@ -102,8 +101,7 @@ fn report(file: &Path) -> Result<ExitCode, Error> {
     table(&["user ID", "program", "client of the agent"], &uses.clients, |of| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         vec![of.uid.map_or(String::new(), |uid| uid.to_string()), text(&of.program), text(&of.client)]
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Prints the entries of a list with their counts. Prints nothing if the list is empty.

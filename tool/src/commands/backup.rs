@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jeton_tool::Error;
@@ -51,7 +50,7 @@ enum What {
 }
 
 impl Backup {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         match self.what {
             What::Create(command) => command.run(),
             What::Verify(command) => command.run(),
@@ -63,8 +62,7 @@ impl Backup {
                     backup::new_identity(&file)?
                 };
                 let row = serde_json::json!({ "file": file, "recipient": recipient });
-                out::result(&row, format_args!("Recipient: {recipient}"))?;
-                Ok(ExitCode::SUCCESS)
+                out::result(&row, format_args!("Recipient: {recipient}"))
             }
         }
     }
@@ -95,11 +93,10 @@ struct Create {
 }
 
 impl Create {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         if self.if_absent && self.file.exists() {
             let text = format!("{} exists already.", self.file.display());
-            out::result(&serde_json::json!({ "file": self.file }), text)?;
-            return Ok(ExitCode::SUCCESS);
+            return out::result(&serde_json::json!({ "file": self.file }), text);
         }
         let stream = self.file == Path::new("-");
         let mut stdout = std::io::stdout();
@@ -130,7 +127,7 @@ impl Create {
             out::line(format_args!("{} holds {}.", self.file.display(), describe(&header)))?;
             out::line(depth(login.is_some()))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     fn protection(&self) -> Result<Protection, Error> {
@@ -207,7 +204,7 @@ struct Verify {
 }
 
 impl Verify {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         // SQLite reads files only. The directory and its file are private, and removed at the end.
         let folder = tempfile::tempdir().map_err(Error::io(std::env::temp_dir()))?;
         let known = self.pins.given()?;
@@ -221,7 +218,7 @@ impl Verify {
             out::line(format_args!("{} holds {}.", self.backup.file.display(), describe(&opened.header)))?;
             out::line(depth(known.is_some()))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -242,7 +239,7 @@ struct RestoreCommand {
 }
 
 impl RestoreCommand {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let opened = self.backup.open(&token_file::directory()?)?;
         let header = opened.header.clone();
         let asked = || Ok(pin::Asked { label: header.label.clone(), tries: (None, None) });
@@ -278,7 +275,7 @@ impl RestoreCommand {
                 ))?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

@@ -53,10 +53,8 @@ enum What {
 
 impl Ca {
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.what {
-            What::Init(command) => command.run(),
-            What::Adopt(command) => command.run(),
-            What::Report(command) => command.run(),
+        run_each! {
+            self.what, What: Init Adopt Report;
             What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(|()| ExitCode::SUCCESS),
         }
     }

@@ -58,18 +58,9 @@ enum What {
 
 impl Cert {
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.what {
+        run_each! {
+            self.what, What: Export List SelfSign Issue Renew Issued Expiring Show Revoke Release;
             What::Import(command) => command.run_certificates(),
-            What::Export(command) => command.run(),
-            What::List(command) => command.run(),
-            What::SelfSign(command) => command.run(),
-            What::Issue(command) => command.run(),
-            What::Renew(command) => command.run(),
-            What::Issued(command) => command.run(),
-            What::Expiring(command) => command.run(),
-            What::Show(command) => command.run(),
-            What::Revoke(command) => command.run(),
-            What::Release(command) => command.run(),
         }
     }
 }
@@ -86,11 +77,10 @@ struct Export {
 }
 
 impl Export {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = self.chosen.objects.one(&session, &["cert"])?;
-        write(&self.output, self.format, CERTIFICATE, &session.bytes(object, CKA_VALUE))?;
-        Ok(ExitCode::SUCCESS)
+        write(&self.output, self.format, CERTIFICATE, &session.bytes(object, CKA_VALUE))
     }
 }
 
@@ -123,7 +113,7 @@ struct Row {
 }
 
 impl List {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let (opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let mut rows = Vec::new();
         for object in self.chosen.objects.find(&session, &["cert"])? {
@@ -147,7 +137,7 @@ impl List {
         } else {
             rows.iter().try_for_each(Row::show)?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -219,16 +209,15 @@ pub struct Csr {
 }
 
 impl Csr {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         if self.subject.output.keep()? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let ready = self.subject.open(Access::ReadOnly)?;
         let tbs = certificate::request_tbs(&ready.info, &ready.holder)?;
         let signature = self.subject.sign(&ready, &tbs)?;
         let der = certificate::assemble(&tbs, &ready.signer, &signature)?;
-        write(&self.subject.output, self.subject.format, "CERTIFICATE REQUEST", &der)?;
-        Ok(ExitCode::SUCCESS)
+        write(&self.subject.output, self.subject.format, "CERTIFICATE REQUEST", &der)
     }
 }
 
@@ -248,18 +237,18 @@ struct SelfSign {
 }
 
 impl SelfSign {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let access = if self.import { Access::ReadWrite } else { Access::ReadOnly };
         let ready = self.subject.open(access)?;
         if self.subject.output.if_absent() && self.import && !self.subject.output.is_kept() {
             // The token may have the certificate of an earlier run whose file is gone.
             if let Ok(der) = certificate_of(&ready.session, &ready.info) {
                 write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
-                return Ok(ExitCode::SUCCESS);
+                return Ok(());
             }
         }
         if self.subject.output.keep()? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;
@@ -278,7 +267,6 @@ impl SelfSign {
                 &Naming { label, id, duplicates: Duplicates::Refused },
             )?;
         }
-        show(draft)?;
-        Ok(ExitCode::SUCCESS)
+        show(draft)
     }
 }

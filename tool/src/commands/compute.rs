@@ -43,7 +43,7 @@ pub struct Sign {
 }
 
 impl Sign {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         self.output.expect_writable()?;
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
@@ -58,8 +58,7 @@ impl Sign {
         {
             warn(&format!("{left} of {all} signatures are left"));
         }
-        self.output.public(&signature, out::Form::Binary)?;
-        Ok(ExitCode::SUCCESS)
+        self.output.public(&signature, out::Form::Binary)
     }
 }
 
@@ -188,7 +187,7 @@ impl Method {
 }
 
 impl Encrypt {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let (_, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let key = self.work.chosen.objects.one(&session, &["secret-key", "public"])?;
@@ -200,13 +199,12 @@ impl Encrypt {
         }
         session.encrypt_init(&method.mechanism(nonce), key)?;
         let length = session.encrypt(&message, rest)?;
-        self.output.binary(&result[..method.nonce() + length])?;
-        Ok(ExitCode::SUCCESS)
+        self.output.binary(&result[..method.nonce() + length])
     }
 }
 
 impl Decrypt {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let input = out::input(&self.work.file, out::MESSAGE + ROOM)?;
         let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.work.chosen.objects.one(&session, &["secret-key", "private"])?;
@@ -218,8 +216,7 @@ impl Decrypt {
         Login { pin: &|| Ok(opened.pin(&self.work.chosen.pin)?) }.again(&session, key)?;
         let mut message = zeroize::Zeroizing::new(vec![0; ciphertext.len() + ROOM]);
         let length = session.decrypt(ciphertext, &mut message)?;
-        self.output.text(&message[..length])?;
-        Ok(ExitCode::SUCCESS)
+        self.output.text(&message[..length])
     }
 }
 
@@ -262,7 +259,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let name = self.mechanism.to_ascii_uppercase();
         // The specification writes CKM_SHA_1, but CKM_SHA256.
         let name = if name == "SHA1" { "SHA_1".to_owned() } else { name };
@@ -273,8 +270,7 @@ impl Hash {
         let mut digest = [0; 64];
         let length = session.digest(&message, &mut digest)?;
         let digest = hex(&digest[..length]);
-        out::result(&serde_json::json!({ "hex": digest }), &digest)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&serde_json::json!({ "hex": digest }), &digest)
     }
 }
 
@@ -294,7 +290,7 @@ pub struct Random {
 }
 
 impl Random {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let mut random = vec![0; self.bytes as usize];
         self.slot.session()?.random(&mut random)?;
         if self.raw {
@@ -302,6 +298,6 @@ impl Random {
         } else {
             self.output.text(format!("{}\n", hex(&random)).as_bytes())?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! `config`: shows and checks the configuration of Jeton.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jeton_tool::{Error, token_file};
@@ -24,7 +23,7 @@ enum What {
 }
 
 impl Config {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let values = token_file::configuration()?;
         match self.what {
             What::Show if out::is_json() => out::json(&values.into_iter().collect::<BTreeMap<_, _>>())?,
@@ -37,6 +36,6 @@ impl Config {
                 out::result(&serde_json::json!({ "valid": true, "files": files }), text)?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use der::{Decode, Encode};
@@ -184,9 +183,9 @@ pub struct Issue {
 }
 
 impl Issue {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         if self.terms.output.keep()? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let profile = self.terms.profile(&self.profile)?;
         let (ready, register) = self.terms.open()?;
@@ -205,8 +204,7 @@ impl Issue {
         let (permitted, excluded) = (permitted?, excluded?);
         let (public_key, path_length) = (request.public_key()?, self.path_length);
         let contents = Contents { holder, public_key, path_length, permitted, excluded, remark, old: None };
-        self.terms.issue(&ready, &register, &profile, contents)?;
-        Ok(ExitCode::SUCCESS)
+        self.terms.issue(&ready, &register, &profile, contents)
     }
 
     /// Returns the subject and the names: those of the options, or else those of the request.
@@ -243,9 +241,9 @@ pub struct Renew {
 }
 
 impl Renew {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         if self.terms.output.keep()? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let (ready, register) = self.terms.open()?;
         let entry = self.which.find(&register)?;
@@ -279,7 +277,6 @@ impl Renew {
             remark: vec![format!("renews {}", entry.serial)],
             old: Some(entry.serial),
         };
-        self.terms.issue(&ready, &register, &profile, contents)?;
-        Ok(ExitCode::SUCCESS)
+        self.terms.issue(&ready, &register, &profile, contents)
     }
 }

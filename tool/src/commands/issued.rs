@@ -70,11 +70,10 @@ pub struct Issued {
 }
 
 impl Issued {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let mut entries = self.filter.entries()?;
         entries.retain(|entry| self.status.as_ref().is_none_or(|status| entry.status() == status));
-        show(&entries)?;
-        Ok(ExitCode::SUCCESS)
+        show(&entries)
     }
 }
 
@@ -223,7 +222,7 @@ pub struct Shown {
 }
 
 impl Show {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let register = Register::open(&self.list.path()?)?;
         let entry = self.which.find(&register)?;
         let mut all = vec![register.der(&entry)?];
@@ -238,7 +237,7 @@ impl Show {
         if out::is_json() {
             out::json(&Shown { row, written })?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -265,15 +264,14 @@ pub struct Revoke {
 }
 
 impl Revoke {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let reason = REASONS.iter().find(|(_, name)| *name == self.reason);
         let (reason, _) = reason.expect("clap accepts only the names of the table");
         let mut register = Register::open(&self.list.path()?)?;
         let entry = self.which.find(&register)?;
         let entry = register.revoke(&entry, *reason as u32)?;
         let text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
-        out::result(&IssuedRow::of(&entry), text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&IssuedRow::of(&entry), text)
     }
 }
 
@@ -287,12 +285,11 @@ pub struct Release {
 }
 
 impl Release {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let mut register = Register::open(&self.list.path()?)?;
         let entry = self.which.find(&register)?;
         let entry = register.release(&entry)?;
         let text = format!("The certificate {} of {} is valid again.", entry.serial, shown(&entry.subject));
-        out::result(&IssuedRow::of(&entry), text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&IssuedRow::of(&entry), text)
     }
 }

@@ -56,7 +56,7 @@ impl Key {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Generate Import Export Wrap Unwrap Derive;
-            What::List(command) => command.run(&["private", "public", "secret-key"]),
+            What::List(command) => command.run(&["private", "public", "secret-key"]).map(|()| ExitCode::SUCCESS),
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -46,7 +45,7 @@ const FEW: usize = 5;
 
 impl Manual {
     /// Runs the command. `tool` describes all commands and options.
-    pub fn run(self, mut tool: Command) -> Result<ExitCode, Error> {
+    pub fn run(self, mut tool: Command) -> Result<(), Error> {
         let failed = || Error::io(self.directory.clone());
         fs::create_dir_all(&self.directory).map_err(failed())?;
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -54,8 +53,7 @@ impl Manual {
         }
         tool.build();
         pages(&tool, &self.directory).map_err(failed())?;
-        super::out::result(&serde_json::json!({ "directory": self.directory }), "")?;
-        Ok(ExitCode::SUCCESS)
+        super::out::result(&serde_json::json!({ "directory": self.directory }), "")
     }
 }
 

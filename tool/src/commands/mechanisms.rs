@@ -1,7 +1,5 @@
 //! `mechanisms`: shows the mechanisms that a module lists.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use cryptoki_sys::CK_SLOT_ID;
 use jeton_tool::Error;
@@ -32,7 +30,7 @@ struct Row {
 }
 
 impl Mechanisms {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let module = self.module.open(None)?;
         let slot = match self.slot {
             Some(slot) => SlotId(slot),
@@ -53,15 +51,13 @@ impl Mechanisms {
             });
         }
         if out::is_json() {
-            out::json(&rows)?;
-            return Ok(ExitCode::SUCCESS);
+            return out::json(&rows);
         }
         let cells = |row: Row| {
             let [least, most] = [row.min_key_size, row.max_key_size].map(|size| size.to_string());
             [row.mechanism, least, most, row.functions.join(", ")]
         };
         let header = ["Mechanism", "Smallest key", "Largest key", "Functions"];
-        out::columns(header, rows.into_iter().map(cells))?;
-        Ok(ExitCode::SUCCESS)
+        out::columns(header, rows.into_iter().map(cells))
     }
 }

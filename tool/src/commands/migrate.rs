@@ -1,7 +1,6 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use jeton_child::{Child, Silence, UNLIMITED};
@@ -52,7 +51,7 @@ pub struct Migrate {
 }
 
 impl Migrate {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let library = jeton_peers::library_of(Known::Jeton.name())?;
         let old = self.old_token()?;
         let label = self.label.as_ref().unwrap_or(&old.label).clone();
@@ -74,14 +73,14 @@ impl Migrate {
             if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin, &label)?) };
         let tokens = token_file::directory()?;
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let ask = || pin::ask_new(self.pins.given_so()?, "SO", &label);
         let so_pin = if self.dry_run { so_pin } else { ask()?.to_string() };
         let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
         // Another migration may have made the token while this one waited for the directory.
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let job = Job { objects, library, label: label.clone(), so_pin, pin };
         let waiting = out::waiting(format!("writing and proving {} objects", job.objects.len()));
@@ -204,11 +203,11 @@ fn say(text: impl std::fmt::Display) -> Result<(), Error> {
 }
 
 /// Writes the result if it is JSON.
-fn finish(result: &serde_json::Value) -> Result<ExitCode, Error> {
+fn finish(result: &serde_json::Value) -> Result<(), Error> {
     if out::is_json() {
         out::json(result)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the objects for `--json`.

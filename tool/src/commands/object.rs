@@ -1,7 +1,7 @@
 //! `object`: list, show, delete, copy and change objects.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{
@@ -51,9 +51,9 @@ impl Object {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Show Delete Import Export;
-            What::List(command) => command.run(&[]),
-            What::Copy(command) => command.run(Deed::Copy),
-            What::Set(command) => command.run(Deed::Set),
+            What::List(command) => command.run(&[]).map(Termination::report),
+            What::Copy(command) => command.run(Deed::Copy).map(Termination::report),
+            What::Set(command) => command.run(Deed::Set).map(Termination::report),
         }
     }
 }
@@ -73,7 +73,7 @@ pub struct List {
 
 impl List {
     /// Lists the objects of these classes, or all objects if `classes` is empty.
-    pub fn run(self, classes: &[&str]) -> Result<ExitCode, Error> {
+    pub fn run(self, classes: &[&str]) -> Result<(), Error> {
         let need = if self.login { Need::Login } else { Need::IfGiven };
         let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
         let found = self.chosen.objects.find(&session, classes)?;
@@ -92,7 +92,7 @@ impl List {
         if public && opened.info.flags & CKF_LOGIN_REQUIRED != 0 && !out::is_json() {
             eprintln!("note: private objects are hidden without a login; --login asks for the PIN");
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -158,7 +158,7 @@ fn in_words(value: &serde_json::Value) -> String {
 }
 
 impl Show {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let (opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = self.chosen.objects.one(&session, &[])?;
         let description = describe(&session, &opened.info, object);
@@ -174,14 +174,13 @@ impl Show {
             }
         }
         if out::is_json() {
-            out::json(&values)?;
-            return Ok(ExitCode::SUCCESS);
+            return out::json(&values);
         }
         show_one(&description)?;
         for value in values {
             out::line(format_args!("    {} = {}", value.attribute, in_words(&value.value)))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -195,7 +194,7 @@ struct Delete {
 }
 
 impl Delete {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         if self.chosen.objects.is_all()? {
             return Err(Error::Usage(
                 "choose the objects to delete with --label, --id, --class or --uri".to_owned(),
@@ -215,8 +214,7 @@ impl Delete {
         for object in &found {
             session.destroy_object(*object)?;
         }
-        out::result(&rows, format_args!("{} deleted", found.len()))?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&rows, format_args!("{} deleted", found.len()))
     }
 }
 
@@ -243,7 +241,7 @@ enum Deed {
 }
 
 impl Change {
-    fn run(self, deed: Deed) -> Result<ExitCode, Error> {
+    fn run(self, deed: Deed) -> Result<(), Error> {
         let mut changes = Vec::new();
         changes.extend(self.set_label.as_ref().map(|label| Attribute::bytes(CKA_LABEL, label.as_bytes())));
         changes.extend(self.set_id.as_deref().map(id_of).transpose()?.map(|id| Attribute::bytes(CKA_ID, id)));
@@ -263,8 +261,7 @@ impl Change {
                 session.copy_object(object, &changes)?
             }
         };
-        show(&[describe(&session, &opened.info, changed)])?;
-        Ok(ExitCode::SUCCESS)
+        show(&[describe(&session, &opened.info, changed)])
     }
 }
 
@@ -290,7 +287,7 @@ struct Import {
 }
 
 impl Import {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let value = Zeroizing::new(out::input(&self.file, MAX_FILE)?);
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
@@ -313,8 +310,7 @@ impl Import {
                 session.create_object(&[&names[..], &more].concat())?
             }
         };
-        show(&[describe(&session, &opened.info, object)])?;
-        Ok(ExitCode::SUCCESS)
+        show(&[describe(&session, &opened.info, object)])
     }
 }
 
@@ -327,11 +323,10 @@ struct Export {
 }
 
 impl Export {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = self.chosen.objects.one(&session, &["data", "cert"])?;
-        self.output.binary(&session.bytes(object, CKA_VALUE))?;
-        Ok(ExitCode::SUCCESS)
+        self.output.binary(&session.bytes(object, CKA_VALUE))
     }
 }
 

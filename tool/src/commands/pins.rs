@@ -56,7 +56,7 @@ struct Change {
 }
 
 impl Change {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let opened = self.target.open(None)?;
         let (user, whose, old) = if self.so {
             (User::So, "SO", self.so_pin.given()?)
@@ -69,8 +69,7 @@ impl Change {
         let new = pin::ask_new(self.new_pin.given()?, whose, &opened.info.label)?;
         check_pin(&opened.info, whose, &new)?;
         session.set_pin(&old, &new)?;
-        out::result(&opened.row(), format_args!("The {whose} PIN is changed."))?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&opened.row(), format_args!("The {whose} PIN is changed."))
     }
 }
 
@@ -85,7 +84,7 @@ struct Unblock {
 }
 
 impl Unblock {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let opened = self.target.open(None)?;
         let so_pin = pin::ask(self.so_pin.given()?, "SO", || opened.asked())?;
         let session = opened.module.open_session(opened.slot, Access::ReadWrite)?;
@@ -93,7 +92,6 @@ impl Unblock {
         let new = pin::ask_new(self.new_pin.given()?, "user", &opened.info.label)?;
         check_pin(&opened.info, "user", &new)?;
         session.init_pin(&new)?;
-        out::result(&opened.row(), "The user PIN is set.")?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&opened.row(), "The user PIN is set.")
     }
 }

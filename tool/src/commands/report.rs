@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jeton_tool::Error;
@@ -50,7 +49,7 @@ struct Facts {
 }
 
 impl Report {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let register = Register::open(&self.list.path()?)?;
         let entries = register.entries(None)?;
         let soon = soon(&entries, self.within);
@@ -68,8 +67,7 @@ impl Report {
             Format::Html => html(&facts, &soon, &entries),
             Format::Prometheus => metrics(&facts, &soon),
         };
-        self.output.text(text.as_bytes())?;
-        Ok(ExitCode::SUCCESS)
+        self.output.text(text.as_bytes())
     }
 }
 

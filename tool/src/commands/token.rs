@@ -110,7 +110,7 @@ pub struct InitToken {
 }
 
 impl InitToken {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let label = self.label.as_deref().unwrap_or("test");
         check_label(label)?;
         let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
@@ -122,8 +122,7 @@ impl InitToken {
         let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
         if let Some(slot) = same.filter(|_| self.again.if_absent) {
             let text = format!("The token {label:?} is in slot {} already.", slot.id.0);
-            out::result(&Row::of(slot), text)?;
-            return Ok(ExitCode::SUCCESS);
+            return out::result(&Row::of(slot), text);
         }
         let slot = token::choose(&module, &choice)?;
         if same.is_some_and(|same| same.id != slot) {
@@ -146,8 +145,7 @@ impl InitToken {
         let serial = module.token_info(slot)?.serial;
         let text = format!("The token {label:?} with serial {serial} is in slot {}.", slot.0);
         let slots = token::slots(&module)?;
-        out::result(&slots.iter().find(|one| one.id == slot).map(Row::of), text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&slots.iter().find(|one| one.id == slot).map(Row::of), text)
     }
 }
 
@@ -226,17 +224,16 @@ impl ShowSlots {
         }
     }
 
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         ListTokens { slots: self, all: true, long: true }.run()
     }
 }
 
 impl ListTokens {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let mut rows = self.slots.rows()?;
         if out::is_json() {
-            out::json(&rows)?;
-            return Ok(ExitCode::SUCCESS);
+            return out::json(&rows);
         }
         rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
         if self.long {
@@ -248,7 +245,7 @@ impl ListTokens {
         if rows.is_empty() {
             eprintln!("note: no token is initialised; `jeton token init` makes one");
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -351,7 +348,7 @@ pub struct DeleteToken {
 }
 
 impl DeleteToken {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         if self.module.name() != "jeton" {
             return Err(Error::Usage(
                 "PKCS#11 has no call that deletes a token; this command deletes only tokens of Jeton"
@@ -379,8 +376,7 @@ impl DeleteToken {
         };
         let lines: Vec<_> =
             removed.iter().map(|file| format!("removed {}", shown(&file.display().to_string()))).collect();
-        out::result(&serde_json::json!({ "serial": token.serial, "removed": removed }), lines.join("\n"))?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&serde_json::json!({ "serial": token.serial, "removed": removed }), lines.join("\n"))
     }
 }
 
@@ -400,7 +396,7 @@ struct Rename {
 }
 
 impl Rename {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         check_label(&self.label)?;
         let token = self.which.open()?;
         let serial = token_file::info(&token)?.serial;
@@ -420,8 +416,7 @@ impl Rename {
             "The token is called {:?}. Running programs see the new label after a restart.",
             self.label
         );
-        out::result(&super::token_file::row(&token)?, text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&super::token_file::row(&token)?, text)
     }
 }
 
@@ -466,7 +461,7 @@ struct MovedRow {
 }
 
 impl MoveToken {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let to = match self.to {
             To::Database => Destination::Database,
             To::Directory => Destination::Directory,
@@ -476,8 +471,7 @@ impl MoveToken {
         let (serial, label) = (facts.serial, facts.label);
         if out::is_json() {
             let (objects, state, finished) = (facts.objects, facts.state, from.is_none());
-            out::json(&MovedRow { serial, label, objects, state, from, to, finished })?;
-            return Ok(ExitCode::SUCCESS);
+            return out::json(&MovedRow { serial, label, objects, state, from, to, finished });
         }
         let place = |path: &Path| shown(&path.display().to_string());
         let done = if from.is_some() { "Moved" } else { "Finished or undid an earlier move of" };
@@ -493,8 +487,7 @@ impl MoveToken {
         out::line(match self.to {
             To::Database => "Programs use the token if their configuration has this [store] url.",
             To::Directory => "Programs use the token if their configuration has no [store] url.",
-        })?;
-        Ok(ExitCode::SUCCESS)
+        })
     }
 }
 

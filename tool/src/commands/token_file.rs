@@ -1,7 +1,6 @@
 //! Commands for tokens of Jeton that need more than the functions of PKCS#11.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jeton_client::text::shown;
@@ -44,11 +43,10 @@ pub struct TokenInfo {
 }
 
 impl TokenInfo {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let token = self.which.open()?;
         if out::is_json() {
-            out::json(&row(&token)?)?;
-            return Ok(ExitCode::SUCCESS);
+            return out::json(&row(&token)?);
         }
         let info = token_file::info(&token)?;
         out::line(format_args!("File:      {}", shown(&token.path().display().to_string())))?;
@@ -59,8 +57,7 @@ impl TokenInfo {
         out::line(format_args!(
             "User PIN:  {}",
             info.user.as_ref().map_or("not set".to_owned(), describe_pin)
-        ))?;
-        Ok(ExitCode::SUCCESS)
+        ))
     }
 }
 
@@ -80,7 +77,7 @@ pub struct Reset {
 }
 
 impl Reset {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let token = self.which.open()?;
         if self.failures {
             token_file::reset_failures(&token)?;
@@ -92,7 +89,7 @@ impl Reset {
             token_file::reset_so_pin(&token, &user_pin, &new)?;
             out::result(&row(&token)?, "The SO PIN is set.")?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -165,11 +162,10 @@ pub struct Rekey {
 }
 
 impl Rekey {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let serial = self.opened.run(token_file::rekey)?;
         let text = format!("The token with serial {serial} has a new key.");
-        out::result(&serde_json::json!({ "serial": serial }), text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&serde_json::json!({ "serial": serial }), text)
     }
 }
 
@@ -207,7 +203,7 @@ struct ChangeSealing {
 }
 
 impl SealingKey {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         let (command, change, done) = match self.what {
             SealingCommand::New { file } => {
                 token_file::new_sealing_key(&file)?;
@@ -215,8 +211,7 @@ impl SealingKey {
                     "{} holds a new sealing key. Keep a copy of it apart from the token.",
                     file.display()
                 );
-                out::result(&serde_json::json!({ "file": file }), text)?;
-                return Ok(ExitCode::SUCCESS);
+                return out::result(&serde_json::json!({ "file": file }), text);
             }
             SealingCommand::Set(command) => (command, SealingChange::Set, "needs the configured sealing key"),
             SealingCommand::Rotate(command) => {
@@ -234,6 +229,6 @@ impl SealingKey {
         if change == SealingChange::Remove {
             pin::warn("a sealing-key in the configuration makes every new PIN need the key again; remove it");
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
