@@ -372,24 +372,5 @@ impl<const N: usize> Child<N> {
 }
 
 fn in_child(work: impl Fn() -> CK_RV) -> CK_RV {
-    let mut ends = [0; 2];
-    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-    let [read, write] = ends;
-    match unsafe { libc::fork() } {
-        -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
-        0 => {
-            let answer = work();
-            let sent = unsafe { libc::write(write, (&raw const answer).cast(), size_of::<CK_RV>()) };
-            unsafe { libc::_exit(i32::from(sent != size_of::<CK_RV>() as isize)) }
-        }
-        child => {
-            let (mut answer, mut status) = (CKR_FUNCTION_FAILED, 0);
-            unsafe { libc::close(write) };
-            let got = unsafe { libc::read(read, (&raw mut answer).cast(), size_of::<CK_RV>()) };
-            unsafe { libc::close(read) };
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!((got, status), (size_of::<CK_RV>() as isize, 0), "the child failed");
-            answer
-        }
-    }
+    CK_RV::from_ne_bytes(Child::start(&|| work().to_ne_bytes()).end())
 }

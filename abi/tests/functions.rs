@@ -10,7 +10,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{PIN, attribute, list, make_token, mechanism, mutable, nothing};
+use common::{PIN, arguments, attribute, list, make_token, mechanism, mutable, nothing};
 use cryptoki_sys::*;
 
 /// DER of the object identifier of P-256.
@@ -35,14 +35,7 @@ fn users_asynchronous_sessions_and_slot_events() {
 }
 
 fn threads_may_be_forbidden() {
-    let arguments = CK_C_INITIALIZE_ARGS {
-        CreateMutex: None,
-        DestroyMutex: None,
-        LockMutex: None,
-        UnlockMutex: None,
-        flags: CKF_OS_LOCKING_OK | CKF_LIBRARY_CANT_CREATE_OS_THREADS,
-        pReserved: nothing(),
-    };
+    let arguments = arguments(CKF_OS_LOCKING_OK | CKF_LIBRARY_CANT_CREATE_OS_THREADS, nothing());
     ok!(C_Initialize(mutable(&arguments).cast()));
     let slot = make_token(list());
     let mut session = 0;

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::size_of;
 use std::ptr::null_mut;
 
-use common::{entries, functions, interface};
+use common::{arguments, entries, functions, interface};
 use cryptoki_sys::*;
 use jeton_pkcs11::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
 
@@ -93,8 +93,7 @@ fn an_unknown_interface_is_refused() {
         assert_eq!(find(Some(name), None, 0), Err(CKR_ARGUMENTS_BAD), "{name:?}");
     }
     assert_eq!(find(None, None, CKF_INTERFACE_FORK_SAFE), Err(CKR_ARGUMENTS_BAD));
-    let rv = unsafe { C_GetInterface(null_mut(), null_mut(), null_mut(), 0) };
-    assert_eq!(rv, CKR_ARGUMENTS_BAD);
+    assert_eq!(unsafe { C_GetInterface(null_mut(), null_mut(), null_mut(), 0) }, CKR_ARGUMENTS_BAD);
 }
 
 #[test]
@@ -122,14 +121,7 @@ fn the_interfaces_are_listed_in_two_calls() {
 #[test]
 fn wrong_arguments_of_initialize_are_refused() {
     let functions = functions();
-    let mut arguments = CK_C_INITIALIZE_ARGS {
-        CreateMutex: None,
-        DestroyMutex: None,
-        LockMutex: None,
-        UnlockMutex: None,
-        flags: CKF_OS_LOCKING_OK,
-        pReserved: std::ptr::without_provenance_mut(1),
-    };
+    let mut arguments = arguments(CKF_OS_LOCKING_OK, std::ptr::without_provenance_mut(1));
     let initialize = functions.C_Initialize.expect("an entry");
     assert_eq!(unsafe { initialize((&raw mut arguments).cast()) }, CKR_ARGUMENTS_BAD);
     let finalize = functions.C_Finalize.expect("an entry");
