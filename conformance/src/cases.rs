@@ -2,7 +2,7 @@
 //! a situation and the allowed return codes.
 
 use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
 use crate::fixture::{Fixture, code_name};
 use crate::functions;
@@ -38,8 +38,29 @@ pub struct Case {
     pub expected: &'static [CK_RV],
     /// The codes of a module that lacks the function.
     pub absent: &'static [CK_RV],
+    pub run: Run,
+}
+
+#[derive(Clone, Copy)]
+pub enum Run {
     /// Makes the calls. The failure is that of the function under test, or of a call before it.
-    pub run: fn(&Fixture<'_>) -> Result<(), Failure>,
+    Calls(fn(&Fixture<'_>) -> Result<(), Failure>),
+    /// Creates an object with this template.
+    Creates(fn() -> Vec<Attribute>),
+    /// Generates an AES key with this template.
+    Generates(fn() -> Vec<Attribute>),
+    Derives(fn() -> keys::Derivation),
+}
+
+impl Run {
+    fn on(self, fixture: &Fixture<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Calls(calls) => calls(fixture),
+            Self::Creates(template) => fixture.create_object(&template()).map(drop),
+            Self::Generates(template) => keys::generated(fixture, &template()),
+            Self::Derives(derivation) => keys::derived(fixture, derivation()),
+        }
+    }
 }
 
 const fn case(
@@ -48,7 +69,11 @@ const fn case(
     expected: &'static [CK_RV],
     run: fn(&Fixture<'_>) -> Result<(), Failure>,
 ) -> Case {
-    Case { function, name, expected, absent: &[], run }
+    Case { function, name, expected, absent: &[], run: Run::Calls(run) }
+}
+
+const fn creates(name: &'static str, expected: &'static [CK_RV], template: fn() -> Vec<Attribute>) -> Case {
+    Case { function: "C_CreateObject", name, expected, absent: &[], run: Run::Creates(template) }
 }
 
 /// Returns a case of a function that a module may lack.
@@ -85,7 +110,7 @@ pub fn tasks() -> Vec<Task> {
     let rows = CHAPTERS.iter().copied().flatten();
     let rows = rows.map(|case| {
         let expected = [case.expected, case.absent].concat();
-        row(case.function, case.name.to_owned(), expected, case.run)
+        row(case.function, case.name.to_owned(), expected, |fixture| case.run.on(fixture))
     });
     let each = [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks(), kem::tasks()];
     arguments::tasks().into_iter().chain(rows).chain(each.into_iter().flatten()).collect()
@@ -132,6 +157,8 @@ static SHA256: Mechanism = Mechanism::new(CKM_SHA256);
 static HMAC: Mechanism = Mechanism::new(CKM_SHA256_HMAC);
 /// A mechanism that no module has.
 static NO_MECHANISM: Mechanism = Mechanism::new(0x7fff_fff0);
+/// The code for a template without an attribute that it needs.
+const INCOMPLETE: &[CK_RV] = &[CKR_TEMPLATE_INCOMPLETE];
 /// The codes for a key of another class.
 const WRONG_KEY: &[CK_RV] =
     &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID];

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use cryptoki_sys::*;
@@ -70,6 +71,14 @@ pub const X25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x6e];
 pub const NO_OBJECT: ObjectHandle = ObjectHandle(0x7fff_fff0);
 /// A session handle that no module has returned.
 pub const NO_SESSION: CK_SESSION_HANDLE = 0x7fff_fff0;
+
+impl Deref for Fixture<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
 
 impl<'a> Fixture<'a> {
     pub fn new(module: &'a Module, slot: SlotId, pin: String, choice: &Choice) -> Result<Self, Error> {
@@ -168,21 +177,29 @@ pub fn code_name(code: CK_RV) -> String {
     name.split(" (").next().unwrap_or(&name).to_owned()
 }
 
+pub fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Attribute {
+    Attribute::flag(kind, value)
+}
+
+pub fn number(kind: CK_ATTRIBUTE_TYPE, value: CK_ULONG) -> Attribute {
+    Attribute::number(kind, value)
+}
+
+pub fn bytes(kind: CK_ATTRIBUTE_TYPE, value: impl Into<Vec<u8>>) -> Attribute {
+    Attribute::bytes(kind, value)
+}
+
 /// Returns a template for a session object whose value is readable.
 pub fn open_key(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    let mut template = vec![
-        Attribute::number(CKA_CLASS, class),
-        Attribute::number(CKA_KEY_TYPE, kind),
-        Attribute::flag(CKA_TOKEN, false),
-    ];
+    let mut template = vec![number(CKA_CLASS, class), number(CKA_KEY_TYPE, kind), flag(CKA_TOKEN, false)];
     if class != CKO_PUBLIC_KEY {
-        template.extend([Attribute::flag(CKA_SENSITIVE, false), Attribute::flag(CKA_EXTRACTABLE, true)]);
+        template.extend([flag(CKA_SENSITIVE, false), flag(CKA_EXTRACTABLE, true)]);
     }
     template
 }
 
 pub fn able(mut template: Vec<Attribute>, flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
-    template.extend(flags.iter().map(|flag| Attribute::flag(*flag, true)));
+    template.extend(flags.iter().map(|id| flag(*id, true)));
     template
 }
 
@@ -195,10 +212,10 @@ pub fn with(mut template: Vec<Attribute>, attribute: Attribute) -> Vec<Attribute
 /// `LMOTS_SHA256_N32_W4` (RFC 8554, 5.1 and 4.1): it has 32 one-time keys.
 pub fn hss_levels() -> Vec<Attribute> {
     vec![
-        Attribute::number(CKA_HSS_LEVELS, 1),
-        Attribute::number(CKA_HSS_LMS_TYPES, 5),
-        Attribute::number(CKA_HSS_LMOTS_TYPES, 3),
-        Attribute::flag(CKA_SIGN, true),
+        number(CKA_HSS_LEVELS, 1),
+        number(CKA_HSS_LMS_TYPES, 5),
+        number(CKA_HSS_LMOTS_TYPES, 3),
+        flag(CKA_SIGN, true),
     ]
 }
 
@@ -209,14 +226,14 @@ pub fn hex(text: &str) -> Vec<u8> {
 
 fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
     const SIGNS: (&[CK_ATTRIBUTE_TYPE], &[CK_ATTRIBUTE_TYPE]) = (&[CKA_VERIFY], &[CKA_SIGN]);
-    let set = |number| vec![Attribute::number(CKA_PARAMETER_SET, number)];
-    let curve = |oid: &[u8]| vec![Attribute::bytes(CKA_EC_PARAMS, oid)];
+    let set = |set| vec![number(CKA_PARAMETER_SET, set)];
+    let curve = |oid: &[u8]| vec![bytes(CKA_EC_PARAMS, oid)];
     let pair = |kind, public, flags| generate_pair(session, kind, public, flags);
     match key {
         Key::Ec => pair(CKM_EC_KEY_PAIR_GEN, curve(&P256), (&[CKA_VERIFY], &[CKA_SIGN, CKA_DERIVE])),
         Key::Rsa => pair(
             CKM_RSA_PKCS_KEY_PAIR_GEN,
-            vec![Attribute::number(CKA_MODULUS_BITS, 2048), Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])],
+            vec![number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])],
             (
                 &[CKA_VERIFY, CKA_VERIFY_RECOVER, CKA_ENCRYPT, CKA_WRAP],
                 &[CKA_SIGN, CKA_SIGN_RECOVER, CKA_DECRYPT, CKA_UNWRAP],
@@ -242,12 +259,8 @@ fn generate_pair(
     public: Vec<Attribute>,
     flags: (&[CK_ATTRIBUTE_TYPE], &[CK_ATTRIBUTE_TYPE]),
 ) -> Result<Pair, Failure> {
-    let private = vec![
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::flag(CKA_SENSITIVE, true),
-        Attribute::flag(CKA_EXTRACTABLE, true),
-    ];
-    let public = with(able(public, flags.0), Attribute::flag(CKA_TOKEN, false));
+    let private = vec![flag(CKA_TOKEN, false), flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, true)];
+    let public = with(able(public, flags.0), flag(CKA_TOKEN, false));
     let made = session.generate_key_pair(&Mechanism::new(kind), &public, &able(private, flags.1));
     made.map(|(public, private)| Pair { public, private })
 }
@@ -260,13 +273,13 @@ fn secret(
     flags: &[CK_ATTRIBUTE_TYPE],
 ) -> Result<Pair, Failure> {
     let mut template = vec![
-        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
-        Attribute::number(CKA_KEY_TYPE, kind),
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::bytes(CKA_VALUE, SECRET),
-        Attribute::flag(CKA_SENSITIVE, !open),
-        Attribute::flag(CKA_EXTRACTABLE, open),
+        number(CKA_CLASS, CKO_SECRET_KEY),
+        number(CKA_KEY_TYPE, kind),
+        flag(CKA_TOKEN, false),
+        bytes(CKA_VALUE, SECRET),
+        flag(CKA_SENSITIVE, !open),
+        flag(CKA_EXTRACTABLE, open),
     ];
-    template.extend(USAGES.iter().map(|flag| Attribute::flag(*flag, flags.contains(flag))));
+    template.extend(USAGES.iter().map(|usage| flag(*usage, flags.contains(usage))));
     session.create_object(&template).map(|key| Pair { public: key, private: key })
 }

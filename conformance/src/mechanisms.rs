@@ -2,9 +2,9 @@
 //! works, such as a known answer, a round trip, or a comparison with other mechanisms.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, names};
+use jeton_client::{Failure, Mechanism, ObjectHandle, names};
 
-use crate::fixture::{Fixture, Pair, able, ensure, hex, open_key, with};
+use crate::fixture::{Fixture, Pair, able, bytes, ensure, hex, number, open_key, with};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 
@@ -96,7 +96,7 @@ fn import(
     uses: &[CK_ATTRIBUTE_TYPE],
 ) -> Result<ObjectHandle, Failure> {
     let template = able(open_key(CKO_SECRET_KEY, kind), uses);
-    fixture.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
+    fixture.create_object(&with(template, bytes(CKA_VALUE, value)))
 }
 
 /// Derives a key from a generic secret. Returns the value of the derived key.
@@ -118,9 +118,9 @@ fn derived_from(
     length: Option<usize>,
 ) -> Result<Vec<u8>, Failure> {
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    template.extend(length.map(|length| Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)));
-    let made = fixture.session.derive_key(mechanism, base, &template)?;
-    fixture.session.attribute(made, CKA_VALUE)
+    template.extend(length.map(|length| number(CKA_VALUE_LEN, length as CK_ULONG)));
+    let made = fixture.derive_key(mechanism, base, &template)?;
+    fixture.attribute(made, CKA_VALUE)
 }
 
 /// Computes HMAC-SHA256 with the module. Several key derivations are compared with it.

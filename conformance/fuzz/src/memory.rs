@@ -30,7 +30,6 @@ impl Memory {
 }
 
 impl Memory {
-    /// Returns the number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

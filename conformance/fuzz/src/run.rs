@@ -305,7 +305,6 @@ impl Run<'_> {
         user
     }
 
-    /// A label of 32 bytes.
     pub(crate) fn label(&mut self) -> *mut u8 {
         let mut label = self.source.bytes();
         label.resize(32, b' ');

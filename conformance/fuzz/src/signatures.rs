@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 use jeton::backend::{Provider, PublicParts, Scheme, Stateful};
 use jeton_vectors::{Miss, Operation, PublicKey};
 
-/// A published signature that verifies.
 struct Signed {
     family: Stateful,
     key: Vec<u8>,

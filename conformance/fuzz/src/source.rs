@@ -83,7 +83,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the bytes that are left.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         self.0.bytes(self.0.len()).unwrap_or_default().to_vec()
     }

@@ -77,7 +77,6 @@ impl Token {
         token
     }
 
-    /// Restores the first state.
     pub(crate) fn restore(&mut self) {
         self.write_files();
         self.start();

@@ -42,7 +42,6 @@ impl<T> OnceLock<T> {
 
 /// The number of runs. A value from an earlier run counts as unset.
 static RUN: AtomicUsize = AtomicUsize::new(0);
-/// The steps so far.
 static STEP: AtomicUsize = AtomicUsize::new(0);
 /// The child of a fork, and the step at which it was made.
 static CHILD: std::sync::Mutex<Option<(ThreadId, usize)>> = std::sync::Mutex::new(None);

@@ -8,6 +8,7 @@ use jeton_client::{Attribute, Memory, Structure};
 
 use super::{Attacker, Tried};
 use crate::fixture::{P256, USAGES};
+pub use crate::fixture::{bytes, flag, number};
 
 pub type Handles = (Handle, Handle);
 
@@ -27,18 +28,6 @@ pub const fn kind_name(kind: CK_KEY_TYPE) -> &'static str {
 
 pub const fn usage_of(kind: CK_KEY_TYPE) -> CK_ATTRIBUTE_TYPE {
     if matches!(kind, CKK_AES | CKK_CHACHA20) { CKA_ENCRYPT } else { CKA_SIGN }
-}
-
-pub fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Attribute {
-    Attribute::flag(kind, value)
-}
-
-pub fn number(kind: CK_ATTRIBUTE_TYPE, value: CK_ULONG) -> Attribute {
-    Attribute::number(kind, value)
-}
-
-pub fn bytes(kind: CK_ATTRIBUTE_TYPE, value: impl Into<Vec<u8>>) -> Attribute {
-    Attribute::bytes(kind, value)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

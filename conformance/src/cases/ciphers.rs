@@ -2,10 +2,10 @@
 //! ciphertexts, wrong lengths, other parameters and keys, and with a saved state.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
-use crate::fixture::{Fixture, Key, NO_OBJECT, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, NO_OBJECT, bytes, ensure, flag, open_key, with};
 use crate::task::Task;
 
 /// A cipher with a parameter, and what it accepts.
@@ -231,9 +231,9 @@ fn key(fixture: &Fixture<'_>, cipher: &Cipher, able_to: bool) -> Result<ObjectHa
     // two parts of an XTS key.
     const ODD: [u8; 8] = [1, 2, 4, 7, 8, 11, 13, 14];
     let value: Vec<u8> = (0..cipher.key_length).map(|at| ODD[(at + at / 8) % 8]).collect();
-    let template = with(open_key(CKO_SECRET_KEY, cipher.key), Attribute::bytes(CKA_VALUE, value));
-    let usages = [CKA_ENCRYPT, CKA_DECRYPT].map(|usage| Attribute::flag(usage, able_to));
-    fixture.session.create_object(&usages.into_iter().fold(template, with))
+    let template = with(open_key(CKO_SECRET_KEY, cipher.key), bytes(CKA_VALUE, value));
+    let usages = [CKA_ENCRYPT, CKA_DECRYPT].map(|usage| flag(usage, able_to));
+    fixture.create_object(&usages.into_iter().fold(template, with))
 }
 
 impl<'a> Trial<'a> {

@@ -11,8 +11,10 @@ use jeton_names::structs::Parameter;
 use jeton_vectors::hex;
 
 use super::programs::RSA_SIZE;
-use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, SHA256, case, optional};
-use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, hss_levels, open_key, with};
+use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, SHA256, case, creates, optional};
+use crate::fixture::{
+    Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hss_levels, number, open_key, with,
+};
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
 /// mechanism.
@@ -98,35 +100,35 @@ fn hash_sign(kind: CK_MECHANISM_TYPE) -> Mechanism {
 
 /// Returns the template of a session key without `CKA_SENSITIVE` and `CKA_EXTRACTABLE`.
 fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    let key = [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::number(CKA_KEY_TYPE, kind)];
-    with(key.to_vec(), Attribute::flag(CKA_TOKEN, false))
+    let key = [number(CKA_CLASS, CKO_SECRET_KEY), number(CKA_KEY_TYPE, kind)];
+    with(key.to_vec(), flag(CKA_TOKEN, false))
 }
 
 fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    with(bare(kind), Attribute::number(CKA_VALUE_LEN, 32))
+    with(bare(kind), number(CKA_VALUE_LEN, 32))
 }
 
 fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
-    let template = with(bare(kind), Attribute::bytes(CKA_VALUE, SECRET));
-    fixture.session.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))
+    let template = with(bare(kind), bytes(CKA_VALUE, SECRET));
+    fixture.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))
 }
 
 fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Result<(), Failure> {
-    let key = fixture.session.derive_key(mechanism, base, &of_32(CKK_GENERIC_SECRET))?;
-    fixture.session.attribute(key, CKA_VALUE).map(drop)
+    let key = fixture.derive_key(mechanism, base, &of_32(CKK_GENERIC_SECRET))?;
+    fixture.attribute(key, CKA_VALUE).map(drop)
 }
 
 /// Creates an AES key whose `CKA_ALLOWED_MECHANISMS` has only HMAC-SHA-256, although its usage
 /// flags allow more.
 fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
-    let template = with(open_key(CKO_SECRET_KEY, CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
-    let only = Attribute::bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
+    let template = with(open_key(CKO_SECRET_KEY, CKK_AES), bytes(CKA_VALUE, SECRET));
+    let only = bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
     let usages = [CKA_ENCRYPT, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE];
-    fixture.session.create_object(&able(with(template, only), &usages))
+    fixture.create_object(&able(with(template, only), &usages))
 }
 
 fn ecdh(fixture: &Fixture<'_>) -> Result<Mechanism, Failure> {
-    let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+    let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(Structure::new().number(CKD_NULL).counted(b"").counted(&point[2..]).mechanism(CKM_ECDH1_DERIVE))
 }
 
@@ -144,15 +146,14 @@ fn cbc_data(data: &[u8]) -> Mechanism {
 }
 
 fn des3(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
-    let template = [Attribute::flag(CKA_TOKEN, false)].to_vec();
+    let template = [flag(CKA_TOKEN, false)].to_vec();
     let template = able(template, &[CKA_ENCRYPT, CKA_WRAP]);
-    fixture.session.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
+    fixture.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
 /// Checks that the token has the flag if the function works, and only then.
 fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(), Failure> {
-    let flags = fixture.module.token_info(fixture.slot)?.flags;
-    ensure("C_GetTokenInfo", (flags & flag != 0) == works)
+    ensure("C_GetTokenInfo", (fixture.module.token_info(fixture.slot)?.flags & flag != 0) == works)
 }
 
 /// Checks that no mechanism takes a parameter of a length that it does not have.
@@ -176,8 +177,7 @@ fn refuse_lengths(
         {
             let mechanism = Mechanism::with_bytes(kind, &vec![0; length]);
             for key in &keys {
-                let begun = init(&fixture.fresh()?, &mechanism, *key).is_ok();
-                ensure(function, !begun)?;
+                ensure(function, init(&fixture.fresh()?, &mechanism, *key).is_err())?;
             }
         }
     }
@@ -201,14 +201,14 @@ pub const CASES: &[Case] = &[
         sign_part(fixture, &hash_sign(CKM_HASH_SLH_DSA), Key::SlhDsa, &DIGEST)
     }),
     case("C_Sign", "with CKM_HSS until no one-time key remains", EXHAUSTED, |fixture| {
-        let (public, key) = fixture.session.generate_key_pair(
+        let (public, key) = fixture.generate_key_pair(
             &Mechanism::new(CKM_HSS_KEY_PAIR_GEN),
-            &[Attribute::flag(CKA_TOKEN, false), Attribute::flag(CKA_VERIFY, true)],
-            &with(hss_levels(), Attribute::flag(CKA_TOKEN, false)),
+            &[flag(CKA_TOKEN, false), flag(CKA_VERIFY, true)],
+            &with(hss_levels(), flag(CKA_TOKEN, false)),
         )?;
         let (session, mechanism, mut signature) = (fixture.fresh()?, Mechanism::new(CKM_HSS), [0; 4096]);
         for used in 0..32 {
-            let left = fixture.session.number(key, CKA_HSS_KEYS_REMAINING);
+            let left = fixture.number(key, CKA_HSS_KEYS_REMAINING);
             ensure("C_GetAttributeValue", left == Some(32 - used))?;
             session.sign_init(&mechanism, key)?;
             let length = session.sign(b"message", &mut signature)?;
@@ -253,16 +253,16 @@ pub const CASES: &[Case] = &[
         derived_value(fixture, &cbc_data(&SECRET[..16]), sensitive(fixture, CKK_AES)?)
     }),
     case("C_DeriveKey", "with ECDH and each KDF of SP 800-56A", MAY_REFUSE, |fixture| {
-        let private = with(open_key(CKO_PRIVATE_KEY, CKK_EC), Attribute::bytes(CKA_EC_PARAMS, P256));
-        let private = able(with(private, Attribute::bytes(CKA_VALUE, hex(OWN))), &[CKA_DERIVE]);
-        let private = fixture.session.create_object(&private)?;
+        let private = with(open_key(CKO_PRIVATE_KEY, CKK_EC), bytes(CKA_EC_PARAMS, P256));
+        let private = able(with(private, bytes(CKA_VALUE, hex(OWN))), &[CKA_DERIVE]);
+        let private = fixture.create_object(&private)?;
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        let template = with(template, Attribute::number(CKA_VALUE_LEN, 24));
+        let template = with(template, number(CKA_VALUE_LEN, 24));
         STRETCHED.iter().try_for_each(|(kdf, known)| {
             let parameter = Structure::new().number(*kdf).counted(b"info").counted(&hex(PEER));
             let mechanism = parameter.mechanism(CKM_ECDH1_DERIVE);
-            let made = fixture.session.derive_key(&mechanism, private, &template)?;
-            ensure("C_DeriveKey", fixture.session.attribute(made, CKA_VALUE)? == hex(known))
+            let made = fixture.derive_key(&mechanism, private, &template)?;
+            ensure("C_DeriveKey", fixture.attribute(made, CKA_VALUE)? == hex(known))
         })
     }),
     case("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", DES3, |fixture| {
@@ -306,13 +306,12 @@ pub const CASES: &[Case] = &[
             fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
         },
     ),
-    case(
-        "C_CreateObject",
+    creates(
         "of an AES key with CKA_MODULUS",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| {
-            let template = with(bare(CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
-            fixture.session.create_object(&with(template, Attribute::bytes(CKA_MODULUS, [1; 8]))).map(drop)
+        || {
+            let template = with(bare(CKK_AES), bytes(CKA_VALUE, SECRET));
+            with(template, bytes(CKA_MODULUS, [1; 8]))
         },
     ),
     case(
@@ -320,15 +319,15 @@ pub const CASES: &[Case] = &[
         "of a secret key whose value is read later",
         &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE],
         |fixture| {
-            let template = [Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, 16)];
-            let key = fixture.session.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
-            fixture.session.attribute(key, CKA_VALUE).map(drop)
+            let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 16)];
+            let key = fixture.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
+            fixture.attribute(key, CKA_VALUE).map(drop)
         },
     ),
     case("C_UnwrapKey", "of a session key without a login", &[CKR_OK, CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| {
-            let template = with(bare(CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
-            let template = able(with(template, Attribute::flag(CKA_PRIVATE, false)), &[CKA_WRAP, CKA_UNWRAP]);
+            let template = with(bare(CKK_AES), bytes(CKA_VALUE, SECRET));
+            let template = able(with(template, flag(CKA_PRIVATE, false)), &[CKA_WRAP, CKA_UNWRAP]);
             let wrapping = session.create_object(&able(template, &[CKA_EXTRACTABLE]))?;
             let (mechanism, mut wrapped) = (Mechanism::new(CKM_AES_KEY_WRAP), [0; 64]);
             let length = session.wrap_key(&mechanism, wrapping, wrapping, &mut wrapped)?;
@@ -341,7 +340,7 @@ pub const CASES: &[Case] = &[
         "CKA_ALLOWED_MECHANISMS of a key made without it",
         &[CKR_OK, CKR_ATTRIBUTE_TYPE_INVALID],
         |fixture| {
-            let list = fixture.session.attribute(fixture.key(Key::Aes)?, CKA_ALLOWED_MECHANISMS)?;
+            let list = fixture.attribute(fixture.key(Key::Aes)?, CKA_ALLOWED_MECHANISMS)?;
             ensure("C_GetAttributeValue", list.is_empty())
         },
     ),
@@ -352,15 +351,15 @@ pub const CASES: &[Case] = &[
     case("C_WrapKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
         let key = fixture.key(Key::Generic)?;
         let mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
-        fixture.session.wrap_key(&mechanism, restricted(fixture)?, key, &mut [0; 64]).map(drop)
+        fixture.wrap_key(&mechanism, restricted(fixture)?, key, &mut [0; 64]).map(drop)
     }),
     case("C_UnwrapKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
         let mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
-        fixture.session.unwrap_key(&mechanism, restricted(fixture)?, &[1; 40], &bare(CKK_AES)).map(drop)
+        fixture.unwrap_key(&mechanism, restricted(fixture)?, &[1; 40], &bare(CKK_AES)).map(drop)
     }),
     case("C_DeriveKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
         let template = of_32(CKK_AES);
-        fixture.session.derive_key(&ecb_data(&SECRET), restricted(fixture)?, &template).map(drop)
+        fixture.derive_key(&ecb_data(&SECRET), restricted(fixture)?, &template).map(drop)
     }),
     // PKCS#11 3.2, "AES-GMAC": "the tag's length is determined by the CK_GCM_PARAMS field
     // ulTagBits". OpenSSL computed the MAC. A module that takes only the bare initialisation vector
@@ -389,37 +388,35 @@ pub const CASES: &[Case] = &[
     }),
     // The headers of 3.2 lack the flag. The correction of the standard has it.
     case("C_GenerateKeyPair", "with both numbers of CKA_ENCAPSULATE_TEMPLATE", BOTH_NUMBERS, |fixture| {
-        let public =
-            [Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_PARAMETER_SET, CKP_ML_KEM_768)];
-        let private = [Attribute::flag(CKA_TOKEN, false)];
+        let public = [flag(CKA_TOKEN, false), number(CKA_PARAMETER_SET, CKP_ML_KEM_768)];
+        let private = [flag(CKA_TOKEN, false)];
         [CKA_ENCAPSULATE_TEMPLATE, CKA_ENCAPSULATE_TEMPLATE | CKF_ARRAY_ATTRIBUTE].iter().try_for_each(|id| {
-            let public = with(public.to_vec(), Attribute::bytes(*id, []));
+            let public = with(public.to_vec(), bytes(*id, []));
             let mechanism = Mechanism::new(CKM_ML_KEM_KEY_PAIR_GEN);
-            let (key, _) = fixture.session.generate_key_pair(&mechanism, &public, &private)?;
-            ensure("C_GetAttributeValue", fixture.session.attribute(key, *id)?.is_empty())
+            let (key, _) = fixture.generate_key_pair(&mechanism, &public, &private)?;
+            ensure("C_GetAttributeValue", fixture.attribute(key, *id)?.is_empty())
         })
     }),
     // PKCS#11 3.2, "Hash-based Key Derivation": "that key type must have a well-defined length".
     case("C_DeriveKey", "an AES key by SHA-256 without CKA_VALUE_LEN", NO_LENGTH, |fixture| {
         let mechanism = Mechanism::new(CKM_SHA256_KEY_DERIVATION);
-        fixture.session.derive_key(&mechanism, fixture.key(Key::Generic)?, &bare(CKK_AES)).map(drop)
+        fixture.derive_key(&mechanism, fixture.key(Key::Generic)?, &bare(CKK_AES)).map(drop)
     }),
     // PKCS#11 3.2, "Public key objects": only these have CKA_ENCAPSULATE.
-    case(
-        "C_CreateObject",
+    creates(
         "of an AES key with CKA_ENCAPSULATE",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        |fixture| {
-            let template = with(bare(CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
-            fixture.session.create_object(&able(template, &[CKA_ENCAPSULATE])).map(drop)
+        || {
+            let template = with(bare(CKK_AES), bytes(CKA_VALUE, SECRET));
+            able(template, &[CKA_ENCAPSULATE])
         },
     ),
     // Certificates (RFC 3279) and DNSSEC still use keys of 1024 bits.
     case("C_CreateObject", "of an RSA key with 1024 bits", RSA_SIZE, |fixture| {
         let mut modulus = [0x5a; 128];
         (modulus[0], modulus[127]) = (0xc1, 0x0b);
-        let template = with(open_key(CKO_PUBLIC_KEY, CKK_RSA), Attribute::bytes(CKA_MODULUS, modulus));
-        let template = with(template, Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
-        fixture.session.create_object(&template).map(drop)
+        let template = with(open_key(CKO_PUBLIC_KEY, CKK_RSA), bytes(CKA_MODULUS, modulus));
+        let template = with(template, bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
+        fixture.create_object(&template).map(drop)
     }),
 ];

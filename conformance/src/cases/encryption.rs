@@ -1,11 +1,11 @@
 //! "Encryption functions", "Decryption functions", "Dual-function cryptographic functions".
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Structure};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
 use super::{BLOCKS, Case, MAY_REFUSE, NO_MECHANISM, SHA256, WRONG_KEY, case, cbc, cbc_pad, gcm};
-use crate::fixture::{Fixture, Key, able, ensure, hex, open_key, with};
+use crate::fixture::{Fixture, Key, able, bytes, ensure, hex, open_key, with};
 
 fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Result<Vec<u8>, Failure> {
     let session = fixture.fresh()?;
@@ -104,15 +104,11 @@ fn dual(fixture: &Fixture<'_>, function: &'static str) -> Result<Vec<u8>, Failur
 /// Encrypts with a new 3DES key and compares the result.
 fn des3(fixture: &Fixture<'_>, mechanism: &Mechanism, known: &str) -> Result<(), Failure> {
     let value = hex("0123456789abcdef23456789abcdef01456789abcdef0123");
-    let template = with(open_key(CKO_SECRET_KEY, CKK_DES3), Attribute::bytes(CKA_VALUE, value));
-    let (calls, key) =
-        (Calls::new(fixture)?, fixture.session.create_object(&able(template, &[CKA_ENCRYPT]))?);
+    let template = with(open_key(CKO_SECRET_KEY, CKK_DES3), bytes(CKA_VALUE, value));
+    let (calls, key) = (Calls::new(fixture)?, fixture.create_object(&able(template, &[CKA_ENCRYPT]))?);
     calls.init("C_EncryptInit", mechanism, key)?;
     let made = calls.output("C_Encrypt", Some(b"The qufck brown fox jump"))?;
-    ensure(
-        "C_Encrypt",
-        made == hex(known) && fixture.session.attribute(key, CKA_CHECK_VALUE)? == hex("4eba73"),
-    )
+    ensure("C_Encrypt", made == hex(known) && fixture.attribute(key, CKA_CHECK_VALUE)? == hex("4eba73"))
 }
 
 const DUAL: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];

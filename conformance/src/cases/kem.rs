@@ -4,7 +4,9 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure, names};
 
 use super::{Case, SHA256, WRONG_KEY, case, optional, row};
-use crate::fixture::{FFDHE2048, Fixture, Key, NO_OBJECT, P256, Pair, ensure, hex, open_key, with};
+use crate::fixture::{
+    FFDHE2048, Fixture, Key, NO_OBJECT, P256, Pair, bytes, ensure, flag, hex, number, open_key, with,
+};
 use crate::task::Task;
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
@@ -18,7 +20,7 @@ pub fn encapsulate(
     key: ObjectHandle,
     room: usize,
 ) -> Result<(Vec<u8>, ObjectHandle), Failure> {
-    let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
+    let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), number(CKA_VALUE_LEN, 32));
     let output = Arg::zeroed();
     let (mut out, mut length) = (vec![0; room], room as CK_ULONG);
     let arguments = vec![
@@ -89,12 +91,10 @@ impl Also {
     /// Returns the mechanism that generates a pair, with the attributes that it needs.
     fn request(self) -> (Mechanism, Vec<Attribute>) {
         let (kind, request) = match self {
-            Self::Oaep | Self::Pkcs1 => {
-                (CKM_RSA_PKCS_KEY_PAIR_GEN, vec![Attribute::number(CKA_MODULUS_BITS, 2048)])
-            }
-            Self::Ecdh => (CKM_EC_KEY_PAIR_GEN, vec![Attribute::bytes(CKA_EC_PARAMS, P256)]),
+            Self::Oaep | Self::Pkcs1 => (CKM_RSA_PKCS_KEY_PAIR_GEN, vec![number(CKA_MODULUS_BITS, 2048)]),
+            Self::Ecdh => (CKM_EC_KEY_PAIR_GEN, vec![bytes(CKA_EC_PARAMS, P256)]),
             Self::Dh => {
-                let group = [Attribute::bytes(CKA_PRIME, hex(FFDHE2048)), Attribute::bytes(CKA_BASE, [2])];
+                let group = [bytes(CKA_PRIME, hex(FFDHE2048)), bytes(CKA_BASE, [2])];
                 (CKM_DH_PKCS_KEY_PAIR_GEN, group.into())
             }
         };
@@ -115,9 +115,9 @@ impl Also {
             });
         }
         let (generator, request) = self.request();
-        let half = |usage| vec![Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, may)];
+        let half = |usage| vec![flag(CKA_TOKEN, false), flag(usage, may)];
         let public = [half(CKA_ENCAPSULATE), request].concat();
-        let made = fixture.session.generate_key_pair(&generator, &public, &half(CKA_DECAPSULATE));
+        let made = fixture.generate_key_pair(&generator, &public, &half(CKA_DECAPSULATE));
         made.map(|(public, private)| Pair { public, private })
     }
 }
@@ -127,7 +127,7 @@ fn reversed(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
     let (pair, mechanism) = (also.pair(fixture, true)?, also.mechanism());
     let (ciphertext, one) = encapsulate(fixture, &mechanism, pair.public, 512)?;
     let two = decapsulate(fixture, &mechanism, pair.private, &ciphertext)?;
-    let value = |key| fixture.session.attribute(key, CKA_VALUE);
+    let value = |key| fixture.attribute(key, CKA_VALUE);
     let (one, two) = (value(one)?, value(two)?);
     // The template of `decapsulate` has no length. Without one, Diffie-Hellman gives the whole
     // secret, of which a shorter key has the last bytes.
@@ -200,7 +200,7 @@ pub const CASES: &[Case] = &[
             let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
             ensure(
                 "C_DecapsulateKey",
-                fixture.session.attribute(one, CKA_VALUE)? == fixture.session.attribute(two, CKA_VALUE)?,
+                fixture.attribute(one, CKA_VALUE)? == fixture.attribute(two, CKA_VALUE)?,
             )
         })
     }),
@@ -247,7 +247,7 @@ pub const CASES: &[Case] = &[
             let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
             ensure(
                 "C_DecapsulateKey",
-                fixture.session.attribute(one, CKA_VALUE)? != fixture.session.attribute(two, CKA_VALUE)?,
+                fixture.attribute(one, CKA_VALUE)? != fixture.attribute(two, CKA_VALUE)?,
             )
         })
     }),

@@ -4,8 +4,10 @@ use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
 use super::objects::WRONG;
-use super::{Case, ECDSA, MAY_REFUSE, NO_MECHANISM, SHA256, case};
-use crate::fixture::{Fixture, Key, NO_OBJECT, P256, SECRET, able, ensure, open_key, with};
+use super::{Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, Run, SHA256, case};
+use crate::fixture::{
+    Fixture, Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with,
+};
 
 static AES_GEN: Mechanism = Mechanism::new(CKM_AES_KEY_GEN);
 static EC_GEN: Mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
@@ -25,19 +27,24 @@ const BAD_LENGTH: &[CK_RV] = &[
 /// The codes for a base key of another type.
 const BAD_TYPE: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID];
 
-/// Derives a generic secret of that number of bytes from a key of that type, whose value is
-/// [`SECRET`].
-fn derived(
-    fixture: &Fixture<'_>,
-    mechanism: &Mechanism,
-    base: CK_KEY_TYPE,
-    bytes: Option<CK_ULONG>,
-) -> Result<(), Failure> {
-    let key = with(open_key(CKO_SECRET_KEY, base), Attribute::bytes(CKA_VALUE, SECRET));
-    let key = fixture.session.create_object(&able(key, &[CKA_DERIVE]))?;
+/// A mechanism, the type of its base key, and the length of the key that it derives.
+pub type Derivation = (Mechanism, CK_KEY_TYPE, Option<CK_ULONG>);
+
+/// Derives a generic secret. The value of the base key is [`SECRET`].
+pub fn derived(fixture: &Fixture<'_>, (mechanism, base, length): Derivation) -> Result<(), Failure> {
+    let key = with(open_key(CKO_SECRET_KEY, base), bytes(CKA_VALUE, SECRET));
+    let key = fixture.create_object(&able(key, &[CKA_DERIVE]))?;
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    template.extend(bytes.map(|bytes| Attribute::number(CKA_VALUE_LEN, bytes)));
-    fixture.session.derive_key(mechanism, key, &template).map(drop)
+    template.extend(length.map(|length| number(CKA_VALUE_LEN, length)));
+    fixture.derive_key(&mechanism, key, &template).map(drop)
+}
+
+const fn derives(name: &'static str, expected: &'static [CK_RV], of: fn() -> Derivation) -> Case {
+    Case { function: "C_DeriveKey", name, expected, absent: &[], run: Run::Derives(of) }
+}
+
+const fn generates(name: &'static str, expected: &'static [CK_RV], template: fn() -> Vec<Attribute>) -> Case {
+    Case { function: "C_GenerateKey", name, expected, absent: &[], run: Run::Generates(template) }
 }
 
 fn hkdf(extract: bool, expand: bool) -> Mechanism {
@@ -66,20 +73,20 @@ fn master() -> Mechanism {
 }
 
 /// Generates a generic secret of that number of bytes from a password.
-fn of_password(fixture: &Fixture<'_>, rounds: CK_ULONG, bytes: Option<CK_ULONG>) -> Result<(), Failure> {
+fn of_password(fixture: &Fixture<'_>, rounds: CK_ULONG, length: Option<CK_ULONG>) -> Result<(), Failure> {
     let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(rounds);
     let parameter = parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(b"").bytes(b"password");
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    template.extend(bytes.map(|bytes| Attribute::number(CKA_VALUE_LEN, bytes)));
-    fixture.session.generate_key(&parameter.mechanism(CKM_PKCS5_PBKD2), &template).map(drop)
+    template.extend(length.map(|length| number(CKA_VALUE_LEN, length)));
+    fixture.generate_key(&parameter.mechanism(CKM_PKCS5_PBKD2), &template).map(drop)
 }
 
 fn sized(bytes: CK_ULONG) -> Vec<Attribute> {
-    vec![Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, bytes)]
+    vec![flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, bytes)]
 }
 
-fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Result<(), Failure> {
-    fixture.session.generate_key(&AES_GEN, template).map(drop)
+pub fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Result<(), Failure> {
+    fixture.generate_key(&AES_GEN, template).map(drop)
 }
 
 fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
@@ -88,71 +95,67 @@ fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
 
 fn agreed(fixture: &Fixture<'_>, mechanism: &Mechanism, more: &[Attribute]) -> Result<(), Failure> {
     let template = [open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), more.to_vec()].concat();
-    fixture.session.derive_key(mechanism, fixture.key(Key::Ec)?, &template).map(drop)
+    fixture.derive_key(mechanism, fixture.key(Key::Ec)?, &template).map(drop)
 }
 
 /// Returns the point of the fixture's EC pair without its DER encoding.
 fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
-    let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+    let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(point[2..].to_vec())
 }
 
 pub const CASES: &[Case] = &[
     case("C_GenerateKey", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.session.generate_key(&NO_MECHANISM, &sized(32)).map(drop)
+        fixture.generate_key(&NO_MECHANISM, &sized(32)).map(drop)
     }),
     case(
         "C_GenerateKey",
         "with a mechanism that does not generate keys",
         &[CKR_MECHANISM_INVALID],
-        |fixture| fixture.session.generate_key(&SHA256, &sized(32)).map(drop),
+        |fixture| fixture.generate_key(&SHA256, &sized(32)).map(drop),
     ),
-    case("C_GenerateKey", "of an AES key without CKA_VALUE_LEN", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        generated(fixture, &[])
-    }),
-    case("C_GenerateKey", "of an AES key of 17 bytes", BAD_VALUE, |fixture| generated(fixture, &sized(17))),
-    case(
-        "C_GenerateKey",
+    generates("of an AES key without CKA_VALUE_LEN", INCOMPLETE, Vec::new),
+    generates("of an AES key of 17 bytes", BAD_VALUE, || sized(17)),
+    generates(
         "with CKA_VALUE in the template",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| generated(fixture, &with(sized(32), Attribute::bytes(CKA_VALUE, SECRET))),
+        || with(sized(32), bytes(CKA_VALUE, SECRET)),
     ),
-    case("C_GenerateKey", "with another class in the template", WRONG, |fixture| {
-        generated(fixture, &with(sized(32), Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)))
+    generates("with another class in the template", WRONG, || {
+        with(sized(32), number(CKA_CLASS, CKO_PUBLIC_KEY))
     }),
-    case("C_GenerateKey", "with another key type in the template", WRONG, |fixture| {
-        generated(fixture, &with(sized(32), Attribute::number(CKA_KEY_TYPE, CKK_RSA)))
+    generates("with another key type in the template", WRONG, || {
+        with(sized(32), number(CKA_KEY_TYPE, CKK_RSA))
     }),
     case("C_GenerateKey", "with a parameter that the mechanism does not have", MAY_REFUSE, |fixture| {
-        fixture.session.generate_key(&Mechanism::with_bytes(CKM_AES_KEY_GEN, &[1; 8]), &sized(32)).map(drop)
+        fixture.generate_key(&Mechanism::with_bytes(CKM_AES_KEY_GEN, &[1; 8]), &sized(32)).map(drop)
     }),
     case("C_GenerateKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
-        let template = [Attribute::flag(CKA_TOKEN, true), Attribute::number(CKA_VALUE_LEN, 32)];
+        let template = [flag(CKA_TOKEN, true), number(CKA_VALUE_LEN, 32)];
         fixture.reader()?.generate_key(&AES_GEN, &template).map(drop)
     }),
     case("C_GenerateKey", "of a private key without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| {
-            session.generate_key(&AES_GEN, &with(sized(32), Attribute::flag(CKA_PRIVATE, true))).map(drop)
+            session.generate_key(&AES_GEN, &with(sized(32), flag(CKA_PRIVATE, true))).map(drop)
         })
     }),
     case("C_GenerateKey", "sets CKA_LOCAL and CKA_KEY_GEN_MECHANISM", &[CKR_OK], |fixture| {
-        let template =
-            [sized(32), vec![Attribute::flag(CKA_SENSITIVE, true), Attribute::flag(CKA_EXTRACTABLE, false)]];
-        let key = fixture.session.generate_key(&AES_GEN, &template.concat())?;
+        let template = [sized(32), vec![flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, false)]];
+        let key = fixture.generate_key(&AES_GEN, &template.concat())?;
         for flag in [CKA_LOCAL, CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE] {
-            ensure("C_GenerateKey", fixture.session.attribute(key, flag)? == [1])?;
+            ensure("C_GenerateKey", fixture.attribute(key, flag)? == [1])?;
         }
-        let mechanism = fixture.session.attribute(key, CKA_KEY_GEN_MECHANISM)?;
+        let mechanism = fixture.attribute(key, CKA_KEY_GEN_MECHANISM)?;
         ensure("C_GenerateKey", mechanism == CKM_AES_KEY_GEN.to_ne_bytes())
     }),
     case(
         "C_GenerateKeyPair",
         "with a mechanism that does not generate key pairs",
         &[CKR_MECHANISM_INVALID],
-        |fixture| fixture.session.generate_key_pair(&AES_GEN, &[], &[]).map(drop),
+        |fixture| fixture.generate_key_pair(&AES_GEN, &[], &[]).map(drop),
     ),
-    case("C_GenerateKeyPair", "without CKA_EC_PARAMS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        fixture.session.generate_key_pair(&EC_GEN, &[], &[]).map(drop)
+    case("C_GenerateKeyPair", "without CKA_EC_PARAMS", INCOMPLETE, |fixture| {
+        fixture.generate_key_pair(&EC_GEN, &[], &[]).map(drop)
     }),
     case(
         "C_GenerateKeyPair",
@@ -164,37 +167,27 @@ pub const CASES: &[Case] = &[
             CKR_TEMPLATE_INCONSISTENT,
         ],
         |fixture| {
-            fixture
-                .session
-                .generate_key_pair(&EC_GEN, &[Attribute::bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4])], &[])
-                .map(drop)
+            fixture.generate_key_pair(&EC_GEN, &[bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4])], &[]).map(drop)
         },
     ),
-    case("C_GenerateKeyPair", "of RSA without CKA_MODULUS_BITS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        fixture
-            .session
-            .generate_key_pair(&RSA_GEN, &[Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])], &[])
-            .map(drop)
+    case("C_GenerateKeyPair", "of RSA without CKA_MODULUS_BITS", INCOMPLETE, |fixture| {
+        fixture.generate_key_pair(&RSA_GEN, &[bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])], &[]).map(drop)
     }),
     case("C_GenerateKeyPair", "of RSA with 128 bits", BAD_VALUE, |fixture| {
-        fixture
-            .session
-            .generate_key_pair(&RSA_GEN, &[Attribute::number(CKA_MODULUS_BITS, 128)], &[])
-            .map(drop)
+        fixture.generate_key_pair(&RSA_GEN, &[number(CKA_MODULUS_BITS, 128)], &[]).map(drop)
     }),
     case(
         "C_GenerateKeyPair",
         "of RSA with an even exponent",
         &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT],
         |fixture| {
-            let public =
-                [Attribute::number(CKA_MODULUS_BITS, 2048), Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])];
-            fixture.session.generate_key_pair(&RSA_GEN, &public, &[]).map(drop)
+            let public = [number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])];
+            fixture.generate_key_pair(&RSA_GEN, &public, &[]).map(drop)
         },
     ),
     case("C_GenerateKeyPair", "of token keys in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
-        let token = Attribute::flag(CKA_TOKEN, true);
-        let public = [Attribute::bytes(CKA_EC_PARAMS, P256), token.clone()];
+        let token = flag(CKA_TOKEN, true);
+        let public = [bytes(CKA_EC_PARAMS, P256), token.clone()];
         fixture.reader()?.generate_key_pair(&EC_GEN, &public, &[token]).map(drop)
     }),
     case("C_DeriveKey", "with a mechanism that does not derive", &[CKR_MECHANISM_INVALID], |fixture| {
@@ -202,7 +195,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_DeriveKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        fixture.session.derive_key(&ecdh(CKD_NULL, &point(fixture)?), NO_OBJECT, &template).map(drop)
+        fixture.derive_key(&ecdh(CKD_NULL, &point(fixture)?), NO_OBJECT, &template).map(drop)
     }),
     case(
         "C_DeriveKey",
@@ -211,15 +204,12 @@ pub const CASES: &[Case] = &[
         |fixture| {
             let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
             let mechanism = Structure::new().bytes(&[0; 16]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
-            fixture.session.derive_key(&mechanism, fixture.key(Key::Idle)?, &template).map(drop)
+            fixture.derive_key(&mechanism, fixture.key(Key::Idle)?, &template).map(drop)
         },
     ),
     case("C_DeriveKey", "with a key of another type", &[CKR_KEY_TYPE_INCONSISTENT], |fixture| {
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        fixture
-            .session
-            .derive_key(&ecdh(CKD_NULL, &point(fixture)?), fixture.key(Key::Generic)?, &template)
-            .map(drop)
+        fixture.derive_key(&ecdh(CKD_NULL, &point(fixture)?), fixture.key(Key::Generic)?, &template).map(drop)
     }),
     case("C_DeriveKey", "without a parameter", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
         agreed(fixture, &Mechanism::new(CKM_ECDH1_DERIVE), &[])
@@ -235,102 +225,82 @@ pub const CASES: &[Case] = &[
         "with a point that is not on the curve",
         &[CKR_MECHANISM_PARAM_INVALID, CKR_DATA_INVALID, CKR_PUBLIC_KEY_INVALID, CKR_DOMAIN_PARAMS_INVALID],
         |fixture| {
-            agreed(
-                fixture,
-                &ecdh(CKD_NULL, &[&[4][..], &[1; 64]].concat()),
-                &[Attribute::number(CKA_VALUE_LEN, 32)],
-            )
+            agreed(fixture, &ecdh(CKD_NULL, &[&[4][..], &[1; 64]].concat()), &[number(CKA_VALUE_LEN, 32)])
         },
     ),
     case(
         "C_DeriveKey",
         "of more bytes than the secret has",
         &[CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        |fixture| agreed(fixture, &ecdh(CKD_NULL, &point(fixture)?), &[Attribute::number(CKA_VALUE_LEN, 33)]),
+        |fixture| agreed(fixture, &ecdh(CKD_NULL, &point(fixture)?), &[number(CKA_VALUE_LEN, 33)]),
     ),
     case("C_DeriveKey", "gives both sides the same key", &[CKR_OK], |fixture| {
-        let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
-        let (theirs, private) =
-            fixture.session.generate_key_pair(&EC_GEN, &public, &able(vec![], &[CKA_DERIVE]))?;
-        let their_point = fixture.session.attribute(theirs, CKA_EC_POINT)?[2..].to_vec();
-        let template =
-            with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
-        let one =
-            fixture.session.derive_key(&ecdh(CKD_NULL, &their_point), fixture.key(Key::Ec)?, &template)?;
-        let two = fixture.session.derive_key(&ecdh(CKD_NULL, &point(fixture)?), private, &template)?;
-        ensure(
-            "C_DeriveKey",
-            fixture.session.attribute(one, CKA_VALUE)? == fixture.session.attribute(two, CKA_VALUE)?,
-        )
+        let public = [bytes(CKA_EC_PARAMS, P256)];
+        let (theirs, private) = fixture.generate_key_pair(&EC_GEN, &public, &able(vec![], &[CKA_DERIVE]))?;
+        let their_point = fixture.attribute(theirs, CKA_EC_POINT)?[2..].to_vec();
+        let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), number(CKA_VALUE_LEN, 32));
+        let one = fixture.derive_key(&ecdh(CKD_NULL, &their_point), fixture.key(Key::Ec)?, &template)?;
+        let two = fixture.derive_key(&ecdh(CKD_NULL, &point(fixture)?), private, &template)?;
+        ensure("C_DeriveKey", fixture.attribute(one, CKA_VALUE)? == fixture.attribute(two, CKA_VALUE)?)
     }),
     case("C_DeriveKey", "with shared data and without a key derivation function", BAD_PARAMETER, |fixture| {
         let mechanism = Structure::new().number(CKD_NULL).counted(b"shared").counted(&point(fixture)?);
         agreed(fixture, &mechanism.mechanism(CKM_ECDH1_DERIVE), &[])
     }),
-    case("C_DeriveKey", "by HKDF without a step", BAD_PARAMETER, |fixture| {
-        derived(fixture, &hkdf(false, false), CKK_HKDF, Some(32))
-    }),
+    derives("by HKDF without a step", BAD_PARAMETER, || (hkdf(false, false), CKK_HKDF, Some(32))),
     // RFC 5869, 2.3: at most 255 blocks.
-    case("C_DeriveKey", "by HKDF of more than 255 blocks", BAD_LENGTH, |fixture| {
-        derived(fixture, &hkdf(true, true), CKK_HKDF, Some(255 * 32 + 1))
+    derives("by HKDF of more than 255 blocks", BAD_LENGTH, || {
+        (hkdf(true, true), CKK_HKDF, Some(255 * 32 + 1))
     }),
-    case("C_DeriveKey", "by extraction after the last bit", BAD_PARAMETER, |fixture| {
+    derives("by extraction after the last bit", BAD_PARAMETER, || {
         let mechanism = Mechanism::with_numbers(CKM_EXTRACT_KEY_FROM_KEY, &[256]);
-        derived(fixture, &mechanism, CKK_GENERIC_SECRET, Some(16))
+        (mechanism, CKK_GENERIC_SECRET, Some(16))
     }),
-    case(
-        "C_DeriveKey",
+    derives(
         "by concatenation with an invalid key handle",
         &[CKR_KEY_HANDLE_INVALID, CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID],
-        |fixture| {
+        || {
             let mechanism = Mechanism::with_numbers(CKM_CONCATENATE_BASE_AND_KEY, &[NO_OBJECT.0]);
-            derived(fixture, &mechanism, CKK_GENERIC_SECRET, None)
+            (mechanism, CKK_GENERIC_SECRET, None)
         },
     ),
-    case("C_DeriveKey", "by concatenation of more bytes than there are", BAD_LENGTH, |fixture| {
+    derives("by concatenation of more bytes than there are", BAD_LENGTH, || {
         let mechanism = Structure::new().bytes(&[1; 8]).mechanism(CKM_CONCATENATE_BASE_AND_DATA);
-        derived(fixture, &mechanism, CKK_GENERIC_SECRET, Some(41))
+        (mechanism, CKK_GENERIC_SECRET, Some(41))
     }),
-    case("C_DeriveKey", "by hashing, of more bytes than the hash has", BAD_LENGTH, |fixture| {
-        derived(fixture, &Mechanism::new(CKM_SHA256_KEY_DERIVATION), CKK_GENERIC_SECRET, Some(33))
+    derives("by hashing, of more bytes than the hash has", BAD_LENGTH, || {
+        (Mechanism::new(CKM_SHA256_KEY_DERIVATION), CKK_GENERIC_SECRET, Some(33))
     }),
-    case(
-        "C_DeriveKey",
+    derives(
         "by encryption of a part of a block",
         &[CKR_MECHANISM_PARAM_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID],
-        |fixture| {
+        || {
             let mechanism = Structure::new().bytes(&[1; 15]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
-            derived(fixture, &mechanism, CKK_AES, None)
+            (mechanism, CKK_AES, None)
         },
     ),
     // SP 800-108, 4: at most 2^r - 1 iterations with a counter of r bits.
-    case("C_DeriveKey", "by SP 800-108 of more bytes than the counter allows", BAD_LENGTH, |fixture| {
-        derived(fixture, &counter(CKM_SHA256_HMAC), CKK_GENERIC_SECRET, Some(256 * 32))
+    derives("by SP 800-108 of more bytes than the counter allows", BAD_LENGTH, || {
+        (counter(CKM_SHA256_HMAC), CKK_GENERIC_SECRET, Some(256 * 32))
     }),
-    case("C_DeriveKey", "by SP 800-108 with AES-CMAC and a generic secret", BAD_TYPE, |fixture| {
-        derived(fixture, &counter(CKM_AES_CMAC), CKK_GENERIC_SECRET, Some(16))
+    derives("by SP 800-108 with AES-CMAC and a generic secret", BAD_TYPE, || {
+        (counter(CKM_AES_CMAC), CKK_GENERIC_SECRET, Some(16))
     }),
-    case("C_DeriveKey", "by IKE of more bytes than the PRF has", BAD_LENGTH, |fixture| {
-        derived(fixture, &ike(CKM_SHA256_HMAC), CKK_GENERIC_SECRET, Some(33))
+    derives("by IKE of more bytes than the PRF has", BAD_LENGTH, || {
+        (ike(CKM_SHA256_HMAC), CKK_GENERIC_SECRET, Some(33))
     }),
-    case("C_DeriveKey", "by IKE with AES-CMAC and a generic secret", BAD_TYPE, |fixture| {
-        derived(fixture, &ike(CKM_AES_CMAC), CKK_GENERIC_SECRET, Some(16))
+    derives("by IKE with AES-CMAC and a generic secret", BAD_TYPE, || {
+        (ike(CKM_AES_CMAC), CKK_GENERIC_SECRET, Some(16))
     }),
-    case("C_DeriveKey", "by IKE with HMAC and an AES key", BAD_TYPE, |fixture| {
-        derived(fixture, &ike(CKM_SHA256_HMAC), CKK_AES, Some(32))
-    }),
-    case("C_DeriveKey", "by prf+ of IKE of more than 255 blocks", BAD_LENGTH, |fixture| {
+    derives("by IKE with HMAC and an AES key", BAD_TYPE, || (ike(CKM_SHA256_HMAC), CKK_AES, Some(32))),
+    derives("by prf+ of IKE of more than 255 blocks", BAD_LENGTH, || {
         let parameter = Structure::new().number(CKM_SHA256_HMAC).flag(false).number(0).bytes(b"seed");
         let mechanism = parameter.mechanism(CKM_IKE2_PRF_PLUS_DERIVE);
-        derived(fixture, &mechanism, CKK_GENERIC_SECRET, Some(255 * 32 + 1))
+        (mechanism, CKK_GENERIC_SECRET, Some(255 * 32 + 1))
     }),
     // A master secret has 48 bytes.
-    case("C_DeriveKey", "of a TLS master secret of 32 bytes", BAD_LENGTH, |fixture| {
-        derived(fixture, &master(), CKK_GENERIC_SECRET, Some(32))
-    }),
-    case("C_DeriveKey", "of a TLS master secret from an AES key", BAD_TYPE, |fixture| {
-        derived(fixture, &master(), CKK_AES, Some(48))
-    }),
+    derives("of a TLS master secret of 32 bytes", BAD_LENGTH, || (master(), CKK_GENERIC_SECRET, Some(32))),
+    derives("of a TLS master secret from an AES key", BAD_TYPE, || (master(), CKK_AES, Some(48))),
     case("C_GenerateKey", "with PBKDF2 without iterations", BAD_PARAMETER, |fixture| {
         of_password(fixture, 0, Some(32))
     }),

@@ -1,11 +1,11 @@
 //! "Message-based" encryption, decryption, signing and verification.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::calls::{Calls, NOT_BEGUN as OVER, TOO_SMALL, listed, message as data, refused};
 use super::{Case, ECDSA, NO_MECHANISM, SHA256, case, optional};
-use crate::fixture::{Fixture, Key, NO_OBJECT, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, NO_OBJECT, SECRET, able, bytes, ensure, open_key, with};
 use crate::task::Task;
 
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
@@ -129,8 +129,8 @@ const FORGED: &[CK_RV] = &[CKR_AEAD_DECRYPT_FAILED, CKR_ENCRYPTED_DATA_INVALID];
 /// Returns a key of an authenticated cipher, which may also wrap and unwrap.
 pub fn key_of(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<ObjectHandle, Failure> {
     let key_type = if kind == CKM_CHACHA20_POLY1305 { CKK_CHACHA20 } else { CKK_AES };
-    let template = with(open_key(CKO_SECRET_KEY, key_type), Attribute::bytes(CKA_VALUE, SECRET));
-    fixture.session.create_object(&able(template, &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP]))
+    let template = with(open_key(CKO_SECRET_KEY, key_type), bytes(CKA_VALUE, SECRET));
+    fixture.create_object(&able(template, &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP]))
 }
 
 fn started<'a>(

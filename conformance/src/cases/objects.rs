@@ -3,21 +3,21 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute};
 
-use super::{Case, case};
-use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, ensure, open_key, with};
+use super::{Case, INCOMPLETE, case, creates};
+use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
 
 pub fn data(private: bool) -> Vec<Attribute> {
     vec![
-        Attribute::number(CKA_CLASS, CKO_DATA),
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::flag(CKA_PRIVATE, private),
-        Attribute::bytes(CKA_LABEL, *b"conformance data"),
-        Attribute::bytes(CKA_VALUE, *b"value"),
+        number(CKA_CLASS, CKO_DATA),
+        flag(CKA_TOKEN, false),
+        flag(CKA_PRIVATE, private),
+        bytes(CKA_LABEL, *b"conformance data"),
+        bytes(CKA_VALUE, *b"value"),
     ]
 }
 
 fn secret() -> Vec<Attribute> {
-    with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET))
+    with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), bytes(CKA_VALUE, SECRET))
 }
 
 /// The code for an attribute that cannot change.
@@ -30,43 +30,25 @@ const KEPT: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT];
 pub const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 
 pub const CASES: &[Case] = &[
-    case("C_CreateObject", "without CKA_CLASS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        fixture.session.create_object(&[Attribute::bytes(CKA_LABEL, *b"none")]).map(drop)
+    creates("without CKA_CLASS", INCOMPLETE, || vec![bytes(CKA_LABEL, *b"none")]),
+    creates("with an empty template", INCOMPLETE, Vec::new),
+    creates("with an unknown class", WRONG, || vec![number(CKA_CLASS, 0x7fff_fff0)]),
+    creates("of a key without CKA_KEY_TYPE", INCOMPLETE, || {
+        vec![number(CKA_CLASS, CKO_SECRET_KEY), bytes(CKA_VALUE, SECRET)]
     }),
-    case("C_CreateObject", "with an empty template", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        fixture.session.create_object(&[]).map(drop)
+    creates("of a key of an unknown type", WRONG, || {
+        with(open_key(CKO_SECRET_KEY, 0x7fff_fff0), bytes(CKA_VALUE, SECRET))
     }),
-    case("C_CreateObject", "with an unknown class", WRONG, |fixture| {
-        fixture.session.create_object(&[Attribute::number(CKA_CLASS, 0x7fff_fff0)]).map(drop)
-    }),
-    case("C_CreateObject", "of a key without CKA_KEY_TYPE", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        let template = [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::bytes(CKA_VALUE, SECRET)];
-        fixture.session.create_object(&template).map(drop)
-    }),
-    case("C_CreateObject", "of a key of an unknown type", WRONG, |fixture| {
-        fixture
-            .session
-            .create_object(&with(open_key(CKO_SECRET_KEY, 0x7fff_fff0), Attribute::bytes(CKA_VALUE, SECRET)))
-            .map(drop)
-    }),
-    case("C_CreateObject", "of a secret key without CKA_VALUE", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        fixture.session.create_object(&open_key(CKO_SECRET_KEY, CKK_AES)).map(drop)
-    }),
-    case(
-        "C_CreateObject",
+    creates("of a secret key without CKA_VALUE", INCOMPLETE, || open_key(CKO_SECRET_KEY, CKK_AES)),
+    creates(
         "of an AES key of 17 bytes",
         &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| {
-            let template = with(open_key(CKO_SECRET_KEY, CKK_AES), Attribute::bytes(CKA_VALUE, [1; 17]));
-            fixture.session.create_object(&template).map(drop)
-        },
+        || with(open_key(CKO_SECRET_KEY, CKK_AES), bytes(CKA_VALUE, [1; 17])),
     ),
-    case("C_CreateObject", "of an EC key without CKA_EC_PARAMS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), Attribute::bytes(CKA_EC_POINT, [4; 65]));
-        fixture.session.create_object(&template).map(drop)
+    creates("of an EC key without CKA_EC_PARAMS", INCOMPLETE, || {
+        with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_POINT, [4; 65]))
     }),
-    case(
-        "C_CreateObject",
+    creates(
         "of an EC key on an invalid curve",
         &[
             CKR_ATTRIBUTE_VALUE_INVALID,
@@ -74,68 +56,48 @@ pub const CASES: &[Case] = &[
             CKR_DOMAIN_PARAMS_INVALID,
             CKR_TEMPLATE_INCONSISTENT,
         ],
-        |fixture| {
-            let template =
-                with(open_key(CKO_PUBLIC_KEY, CKK_EC), Attribute::bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4]));
-            fixture.session.create_object(&with(template, Attribute::bytes(CKA_EC_POINT, [4; 65]))).map(drop)
+        || {
+            let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4]));
+            with(template, bytes(CKA_EC_POINT, [4; 65]))
         },
     ),
-    case(
-        "C_CreateObject",
+    creates(
         "of a point that is not on its curve",
         &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_DOMAIN_PARAMS_INVALID, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| {
-            let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), Attribute::bytes(CKA_EC_PARAMS, P256));
+        || {
+            let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_PARAMS, P256));
             let point = [&[4, 65, 4][..], &[1; 64]].concat();
-            fixture.session.create_object(&with(template, Attribute::bytes(CKA_EC_POINT, point))).map(drop)
+            with(template, bytes(CKA_EC_POINT, point))
         },
     ),
-    case(
-        "C_CreateObject",
-        "of an RSA key without CKA_PUBLIC_EXPONENT",
-        &[CKR_TEMPLATE_INCOMPLETE],
-        |fixture| {
-            let template =
-                with(open_key(CKO_PUBLIC_KEY, CKK_RSA), Attribute::bytes(CKA_MODULUS, [0xff; 256]));
-            fixture.session.create_object(&template).map(drop)
-        },
-    ),
-    case(
-        "C_CreateObject",
+    creates("of an RSA key without CKA_PUBLIC_EXPONENT", INCOMPLETE, || {
+        with(open_key(CKO_PUBLIC_KEY, CKK_RSA), bytes(CKA_MODULUS, [0xff; 256]))
+    }),
+    creates(
         "with an attribute of another object type",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| {
-            fixture.session.create_object(&with(data(false), Attribute::bytes(CKA_MODULUS, [1; 8]))).map(drop)
-        },
+        || with(data(false), bytes(CKA_MODULUS, [1; 8])),
     ),
-    case("C_CreateObject", "with an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
-        fixture.session.create_object(&with(data(false), Attribute::bytes(0x7fff_fff0, [1; 8]))).map(drop)
+    creates("with an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], || {
+        with(data(false), bytes(0x7fff_fff0, [1; 8]))
     }),
-    case("C_CreateObject", "with an attribute twice, with different values", WRONG, |fixture| {
-        fixture.session.create_object(&with(data(false), Attribute::bytes(CKA_LABEL, *b"another"))).map(drop)
+    creates("with an attribute twice, with different values", WRONG, || {
+        with(data(false), bytes(CKA_LABEL, *b"another"))
     }),
-    case("C_CreateObject", "with a CK_BBOOL of two bytes", &[CKR_ATTRIBUTE_VALUE_INVALID], |fixture| {
-        let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_TOKEN, [0, 0])];
-        fixture.session.create_object(&template).map(drop)
+    creates("with a CK_BBOOL of two bytes", &[CKR_ATTRIBUTE_VALUE_INVALID], || {
+        vec![number(CKA_CLASS, CKO_DATA), bytes(CKA_TOKEN, [0, 0])]
     }),
-    case("C_CreateObject", "with a class of one byte", &[CKR_ATTRIBUTE_VALUE_INVALID], |fixture| {
-        fixture.session.create_object(&[Attribute::bytes(CKA_CLASS, [0])]).map(drop)
-    }),
-    case("C_CreateObject", "with CKA_LOCAL", FORBIDDEN, |fixture| {
-        fixture.session.create_object(&able(secret(), &[CKA_LOCAL])).map(drop)
-    }),
-    case("C_CreateObject", "with CKA_ALWAYS_SENSITIVE", FORBIDDEN, |fixture| {
-        fixture.session.create_object(&able(secret(), &[CKA_ALWAYS_SENSITIVE])).map(drop)
-    }),
+    creates("with a class of one byte", &[CKR_ATTRIBUTE_VALUE_INVALID], || vec![bytes(CKA_CLASS, [0])]),
+    creates("with CKA_LOCAL", FORBIDDEN, || able(secret(), &[CKA_LOCAL])),
+    creates("with CKA_ALWAYS_SENSITIVE", FORBIDDEN, || able(secret(), &[CKA_ALWAYS_SENSITIVE])),
     case("C_CreateObject", "of a token object in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
-        let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::flag(CKA_TOKEN, true)];
+        let template = [number(CKA_CLASS, CKO_DATA), flag(CKA_TOKEN, true)];
         fixture.reader()?.create_object(&template).map(drop)
     }),
     case("C_CreateObject", "of a private object without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| session.create_object(&data(true)).map(drop))
     }),
-    case(
-        "C_CreateObject",
+    creates(
         "of a trusted key by the user",
         &[
             CKR_ATTRIBUTE_READ_ONLY,
@@ -143,56 +105,51 @@ pub const CASES: &[Case] = &[
             CKR_TEMPLATE_INCONSISTENT,
             CKR_ATTRIBUTE_VALUE_INVALID,
         ],
-        |fixture| fixture.session.create_object(&able(secret(), &[CKA_TRUSTED])).map(drop),
+        || able(secret(), &[CKA_TRUSTED]),
     ),
     case("C_CreateObject", "sets CKA_LOCAL to false", &[CKR_OK], |fixture| {
-        let key = fixture.session.create_object(&secret())?;
+        let key = fixture.create_object(&secret())?;
         ensure(
             "C_CreateObject",
-            fixture.session.attribute(key, CKA_LOCAL)? == [0]
-                && fixture.session.attribute(key, CKA_NEVER_EXTRACTABLE)? == [0],
+            fixture.attribute(key, CKA_LOCAL)? == [0]
+                && fixture.attribute(key, CKA_NEVER_EXTRACTABLE)? == [0],
         )
     }),
     case("C_CopyObject", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
-        fixture.session.copy_object(NO_OBJECT, &[]).map(drop)
+        fixture.copy_object(NO_OBJECT, &[]).map(drop)
     }),
     case("C_CopyObject", "with another label", &[CKR_OK], |fixture| {
-        let object = fixture.session.create_object(&data(false))?;
-        let copy = fixture.session.copy_object(object, &[Attribute::bytes(CKA_LABEL, *b"copy")])?;
+        let object = fixture.create_object(&data(false))?;
+        let copy = fixture.copy_object(object, &[bytes(CKA_LABEL, *b"copy")])?;
         ensure(
             "C_CopyObject",
-            fixture.session.attribute(copy, CKA_LABEL)? == b"copy"
-                && fixture.session.attribute(copy, CKA_VALUE)? == b"value",
+            fixture.attribute(copy, CKA_LABEL)? == b"copy" && fixture.attribute(copy, CKA_VALUE)? == b"value",
         )
     }),
     case("C_CopyObject", "with another class", KEPT, |fixture| {
-        let object = fixture.session.create_object(&data(false))?;
-        fixture.session.copy_object(object, &[Attribute::number(CKA_CLASS, CKO_SECRET_KEY)]).map(drop)
+        let object = fixture.create_object(&data(false))?;
+        fixture.copy_object(object, &[number(CKA_CLASS, CKO_SECRET_KEY)]).map(drop)
     }),
     case("C_CopyObject", "of a sensitive key, with CKA_SENSITIVE false", KEPT, |fixture| {
-        fixture
-            .session
-            .copy_object(fixture.key(Key::Sealed)?, &[Attribute::flag(CKA_SENSITIVE, false)])
-            .map(drop)
+        fixture.copy_object(fixture.key(Key::Sealed)?, &[flag(CKA_SENSITIVE, false)]).map(drop)
     }),
     case("C_CopyObject", "of an object with CKA_COPYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
-        let object =
-            fixture.session.create_object(&with(data(false), Attribute::flag(CKA_COPYABLE, false)))?;
-        fixture.session.copy_object(object, &[]).map(drop)
+        let object = fixture.create_object(&with(data(false), flag(CKA_COPYABLE, false)))?;
+        fixture.copy_object(object, &[]).map(drop)
     }),
     case("C_CopyObject", "to the token in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         let session = fixture.reader()?;
         let object = session.create_object(&data(false))?;
-        session.copy_object(object, &[Attribute::flag(CKA_TOKEN, true)]).map(drop)
+        session.copy_object(object, &[flag(CKA_TOKEN, true)]).map(drop)
     }),
     case("C_DestroyObject", "a second time", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
-        let object = fixture.session.create_object(&data(false))?;
-        fixture.session.destroy_object(object)?;
-        fixture.session.destroy_object(object)
+        let object = fixture.create_object(&data(false))?;
+        fixture.destroy_object(object)?;
+        fixture.destroy_object(object)
     }),
     case("C_DestroyObject", "of an object with CKA_DESTROYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
         let session = fixture.fresh()?;
-        let object = session.create_object(&with(data(false), Attribute::flag(CKA_DESTROYABLE, false)))?;
+        let object = session.create_object(&with(data(false), flag(CKA_DESTROYABLE, false)))?;
         session.destroy_object(object)
     }),
     case(
@@ -201,45 +158,42 @@ pub const CASES: &[Case] = &[
         &[CKR_SESSION_READ_ONLY],
         |fixture| {
             let mut template = data(true);
-            template[1] = Attribute::flag(CKA_TOKEN, true);
-            let object = fixture.session.create_object(&template)?;
+            template[1] = flag(CKA_TOKEN, true);
+            let object = fixture.create_object(&template)?;
             let refused = fixture.reader()?.destroy_object(object);
-            fixture.session.destroy_object(object)?;
+            fixture.destroy_object(object)?;
             refused
         },
     ),
     case("C_GetObjectSize", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
-        fixture.session.object_size(NO_OBJECT).map(drop)
+        fixture.object_size(NO_OBJECT).map(drop)
     }),
     case("C_GetObjectSize", "of an object", &[CKR_OK, CKR_INFORMATION_SENSITIVE], |fixture| {
-        fixture.session.object_size(fixture.key(Key::Generic)?).map(drop)
+        fixture.object_size(fixture.key(Key::Generic)?).map(drop)
     }),
     case("C_GetAttributeValue", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
-        fixture.session.attribute(NO_OBJECT, CKA_CLASS).map(drop)
+        fixture.attribute(NO_OBJECT, CKA_CLASS).map(drop)
     }),
     case("C_GetAttributeValue", "of a sensitive value", &[CKR_ATTRIBUTE_SENSITIVE], |fixture| {
-        fixture.session.attribute(fixture.key(Key::Sealed)?, CKA_VALUE).map(drop)
+        fixture.attribute(fixture.key(Key::Sealed)?, CKA_VALUE).map(drop)
     }),
     case("C_GetAttributeValue", "of a sensitive, extractable value", &[CKR_ATTRIBUTE_SENSITIVE], |fixture| {
-        fixture.session.attribute(fixture.key(Key::Ec)?, CKA_VALUE).map(drop)
+        fixture.attribute(fixture.key(Key::Ec)?, CKA_VALUE).map(drop)
     }),
     case("C_GetAttributeValue", "of a value that is not sensitive", &[CKR_OK], |fixture| {
-        ensure(
-            "C_GetAttributeValue",
-            fixture.session.attribute(fixture.key(Key::Generic)?, CKA_VALUE)? == SECRET,
-        )
+        ensure("C_GetAttributeValue", fixture.attribute(fixture.key(Key::Generic)?, CKA_VALUE)? == SECRET)
     }),
     case(
         "C_GetAttributeValue",
         "of an attribute that the object does not have",
         &[CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_MODULUS).map(drop),
+        |fixture| fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_MODULUS).map(drop),
     ),
     case("C_GetAttributeValue", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
-        fixture.session.attribute_within(fixture.key(Key::Generic)?, CKA_VALUE, 31).map(drop)
+        fixture.attribute_within(fixture.key(Key::Generic)?, CKA_VALUE, 31).map(drop)
     }),
     case("C_GetAttributeValue", "of existing attributes and a missing one", &[CKR_OK], |fixture| {
-        let got = fixture.session.attributes(fixture.pair(Key::Ec)?.public, &[CKA_MODULUS, CKA_KEY_TYPE])?;
+        let got = fixture.attributes(fixture.pair(Key::Ec)?.public, &[CKA_MODULUS, CKA_KEY_TYPE])?;
         ensure(
             "C_GetAttributeValue",
             got[0].is_none() && got[1].as_deref() == Some(&CKK_EC.to_ne_bytes()[..]),
@@ -250,40 +204,39 @@ pub const CASES: &[Case] = &[
         fixture.call("C_GetAttributeValue", &fixture.session, vec![Arg::Number(key.0), Arg::Template(&[])])
     }),
     case("C_GetAttributeValue", "of a public point is a DER octet string", &[CKR_OK], |fixture| {
-        let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+        let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
         ensure("C_GetAttributeValue", point.len() == 67 && point[..3] == [4, 65, 4])
     }),
     case("C_SetAttributeValue", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
-        fixture.session.set_attributes(NO_OBJECT, &[Attribute::bytes(CKA_LABEL, *b"x")])
+        fixture.set_attributes(NO_OBJECT, &[bytes(CKA_LABEL, *b"x")])
     }),
     case("C_SetAttributeValue", "of a label", &[CKR_OK], |fixture| {
-        let object = fixture.session.create_object(&data(false))?;
-        fixture.session.set_attributes(object, &[Attribute::bytes(CKA_LABEL, *b"new")])?;
-        ensure("C_SetAttributeValue", fixture.session.attribute(object, CKA_LABEL)? == b"new")
+        let object = fixture.create_object(&data(false))?;
+        fixture.set_attributes(object, &[bytes(CKA_LABEL, *b"new")])?;
+        ensure("C_SetAttributeValue", fixture.attribute(object, CKA_LABEL)? == b"new")
     }),
     case("C_SetAttributeValue", "CKA_SENSITIVE back to false", FIXED, |fixture| {
-        fixture.session.set_attributes(fixture.key(Key::Sealed)?, &[Attribute::flag(CKA_SENSITIVE, false)])
+        fixture.set_attributes(fixture.key(Key::Sealed)?, &[flag(CKA_SENSITIVE, false)])
     }),
     case("C_SetAttributeValue", "CKA_EXTRACTABLE back to true", FIXED, |fixture| {
-        fixture.session.set_attributes(fixture.key(Key::Sealed)?, &[Attribute::flag(CKA_EXTRACTABLE, true)])
+        fixture.set_attributes(fixture.key(Key::Sealed)?, &[flag(CKA_EXTRACTABLE, true)])
     }),
     case("C_SetAttributeValue", "of a class", FIXED, |fixture| {
-        fixture.session.set_attributes(fixture.key(Key::Generic)?, &[Attribute::number(CKA_CLASS, CKO_DATA)])
+        fixture.set_attributes(fixture.key(Key::Generic)?, &[number(CKA_CLASS, CKO_DATA)])
     }),
     case("C_SetAttributeValue", "of a key's value", FIXED, |fixture| {
-        fixture.session.set_attributes(fixture.key(Key::Generic)?, &[Attribute::bytes(CKA_VALUE, [1; 32])])
+        fixture.set_attributes(fixture.key(Key::Generic)?, &[bytes(CKA_VALUE, [1; 32])])
     }),
     case("C_SetAttributeValue", "of an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
-        fixture.session.set_attributes(fixture.key(Key::Generic)?, &[Attribute::bytes(0x7fff_fff0, [1])])
+        fixture.set_attributes(fixture.key(Key::Generic)?, &[bytes(0x7fff_fff0, [1])])
     }),
     case(
         "C_SetAttributeValue",
         "of an object with CKA_MODIFIABLE false",
         &[CKR_ACTION_PROHIBITED],
         |fixture| {
-            let object =
-                fixture.session.create_object(&with(data(false), Attribute::flag(CKA_MODIFIABLE, false)))?;
-            fixture.session.set_attributes(object, &[Attribute::bytes(CKA_LABEL, *b"new")])
+            let object = fixture.create_object(&with(data(false), flag(CKA_MODIFIABLE, false)))?;
+            fixture.set_attributes(object, &[bytes(CKA_LABEL, *b"new")])
         },
     ),
     case(
@@ -292,10 +245,10 @@ pub const CASES: &[Case] = &[
         &[CKR_SESSION_READ_ONLY],
         |fixture| {
             let mut template = data(true);
-            template[1] = Attribute::flag(CKA_TOKEN, true);
-            let object = fixture.session.create_object(&template)?;
-            let refused = fixture.reader()?.set_attributes(object, &[Attribute::bytes(CKA_LABEL, *b"new")]);
-            fixture.session.destroy_object(object)?;
+            template[1] = flag(CKA_TOKEN, true);
+            let object = fixture.create_object(&template)?;
+            let refused = fixture.reader()?.set_attributes(object, &[bytes(CKA_LABEL, *b"new")]);
+            fixture.destroy_object(object)?;
             refused
         },
     ),

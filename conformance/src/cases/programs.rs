@@ -7,7 +7,7 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};
 
 use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, SHA256, case};
-use crate::fixture::{Fixture, Key, SECRET, able, ensure, with};
+use crate::fixture::{Fixture, Key, SECRET, able, bytes, ensure, flag, number, with};
 use jeton_vectors::hex;
 
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
@@ -43,12 +43,12 @@ const DSA_KEY: [&str; 5] = [
 
 /// Returns the template of a DSA session key. `value` is the index of `CKA_VALUE` in [`DSA_KEY`].
 fn dsa(class: CK_OBJECT_CLASS, value: usize, usage: CK_ATTRIBUTE_TYPE) -> Vec<Attribute> {
-    let part = |kind, at: usize| Attribute::bytes(kind, hex(DSA_KEY[at]));
+    let part = |kind, at: usize| bytes(kind, hex(DSA_KEY[at]));
     vec![
-        Attribute::number(CKA_CLASS, class),
-        Attribute::number(CKA_KEY_TYPE, CKK_DSA),
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::flag(usage, true),
+        number(CKA_CLASS, class),
+        number(CKA_KEY_TYPE, CKK_DSA),
+        flag(CKA_TOKEN, false),
+        flag(usage, true),
         part(CKA_PRIME, 0),
         part(CKA_SUBPRIME, 1),
         part(CKA_BASE, 2),
@@ -59,15 +59,11 @@ fn dsa(class: CK_OBJECT_CLASS, value: usize, usage: CK_ATTRIBUTE_TYPE) -> Vec<At
 /// Returns a template of a session key without `CKA_PRIVATE`, `CKA_SENSITIVE` and
 /// `CKA_EXTRACTABLE`.
 fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    vec![
-        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
-        Attribute::number(CKA_KEY_TYPE, kind),
-        Attribute::flag(CKA_TOKEN, false),
-    ]
+    vec![number(CKA_CLASS, CKO_SECRET_KEY), number(CKA_KEY_TYPE, kind), flag(CKA_TOKEN, false)]
 }
 
 fn imported(kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    with(bare(kind), Attribute::bytes(CKA_VALUE, SECRET))
+    with(bare(kind), bytes(CKA_VALUE, SECRET))
 }
 
 /// Returns a derivation that hashes the key.
@@ -76,18 +72,15 @@ fn hashed() -> Mechanism {
 }
 
 fn generated_rsa(fixture: &Fixture<'_>, bits: CK_ULONG) -> Result<(), Failure> {
-    let public = [
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::number(CKA_MODULUS_BITS, bits),
-        Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
-    ];
-    let private = [Attribute::flag(CKA_TOKEN, false)];
+    let public =
+        [flag(CKA_TOKEN, false), number(CKA_MODULUS_BITS, bits), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])];
+    let private = [flag(CKA_TOKEN, false)];
     let mechanism = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
-    fixture.session.generate_key_pair(&mechanism, &public, &private).map(drop)
+    fixture.generate_key_pair(&mechanism, &public, &private).map(drop)
 }
 
 fn reads(fixture: &Fixture<'_>, key: ObjectHandle, flag: CK_ATTRIBUTE_TYPE) -> Result<bool, Failure> {
-    Ok(fixture.session.attribute(key, flag)? == [1])
+    Ok(fixture.attribute(key, flag)? == [1])
 }
 
 fn refuses_parts(code: Result<(), Failure>, over: Result<(), Failure>) -> Result<(), Failure> {
@@ -132,15 +125,15 @@ pub const CASES: &[Case] = &[
         generated_rsa(fixture, least)
     }),
     case("C_DeriveKey", "with ECDH and the KDF of SP 800-56A", MAY_REFUSE, |fixture| {
-        let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+        let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
         let parameter = Structure::new().number(CKD_SHA256_KDF_SP800).counted(b"info").counted(&point[2..]);
         let (mechanism, key) = (parameter.mechanism(CKM_ECDH1_DERIVE), fixture.key(Key::Ec)?);
-        let template = with(bare(CKK_AES), Attribute::number(CKA_VALUE_LEN, 32));
-        fixture.session.derive_key(&mechanism, key, &template).map(drop)
+        let template = with(bare(CKK_AES), number(CKA_VALUE_LEN, 32));
+        fixture.derive_key(&mechanism, key, &template).map(drop)
     }),
     case("C_Sign", "with CKM_DSA_SHA256 and an imported key, which C_Verify accepts", DSA, |fixture| {
-        let private = fixture.session.create_object(&dsa(CKO_PRIVATE_KEY, 4, CKA_SIGN))?;
-        let public = fixture.session.create_object(&dsa(CKO_PUBLIC_KEY, 3, CKA_VERIFY))?;
+        let private = fixture.create_object(&dsa(CKO_PRIVATE_KEY, 4, CKA_SIGN))?;
+        let public = fixture.create_object(&dsa(CKO_PUBLIC_KEY, 3, CKA_VERIFY))?;
         let (session, mut signature) = (fixture.fresh()?, [0; 64]);
         session.sign_init(&Mechanism::new(CKM_DSA_SHA256), private)?;
         let length = session.sign(b"data", &mut signature)?;
@@ -149,9 +142,9 @@ pub const CASES: &[Case] = &[
         ensure("C_Verify", session.verify(b"data", &signature[..length])?)
     }),
     case("C_GenerateKey", "of DSA domain parameters", DSA, |fixture| {
-        let template = [Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_PRIME_BITS, 1024)];
-        let made = fixture.session.generate_key(&Mechanism::new(CKM_DSA_PARAMETER_GEN), &template)?;
-        ensure("C_GenerateKey", fixture.session.attribute(made, CKA_SUBPRIME)?.len() == 20)
+        let template = [flag(CKA_TOKEN, false), number(CKA_PRIME_BITS, 1024)];
+        let made = fixture.generate_key(&Mechanism::new(CKM_DSA_PARAMETER_GEN), &template)?;
+        ensure("C_GenerateKey", fixture.attribute(made, CKA_SUBPRIME)?.len() == 20)
     }),
     case("C_Digest", "ends a digest in several parts", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         let session = fixture.fresh()?;
@@ -179,26 +172,26 @@ pub const CASES: &[Case] = &[
     }),
     case("C_GenerateKey", "of a session key without a login", PUBLIC_OR_REFUSED, |fixture| {
         fixture.logged_out(|session| {
-            let template = [Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, 16)];
+            let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 16)];
             let key = session.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
             ensure("C_GenerateKey", session.attribute(key, CKA_PRIVATE)? == [0])
         })
     }),
     case("C_DeriveKey", "of a session key without a login", PUBLIC_OR_REFUSED, |fixture| {
         fixture.logged_out(|session| {
-            let base = with(imported(CKK_GENERIC_SECRET), Attribute::flag(CKA_PRIVATE, false));
+            let base = with(imported(CKK_GENERIC_SECRET), flag(CKA_PRIVATE, false));
             let base = session.create_object(&able(base, &[CKA_DERIVE]))?;
             let key = session.derive_key(&hashed(), base, &bare(CKK_GENERIC_SECRET))?;
             ensure("C_DeriveKey", session.attribute(key, CKA_PRIVATE)? == [0])
         })
     }),
     case("C_CreateObject", "of a secret key sets CKA_DERIVE to false", &[CKR_OK], |fixture| {
-        let key = fixture.session.create_object(&imported(CKK_GENERIC_SECRET))?;
+        let key = fixture.create_object(&imported(CKK_GENERIC_SECRET))?;
         ensure("C_CreateObject", !reads(fixture, key, CKA_DERIVE)?)
     }),
     case("C_GenerateKey", "of a secret key sets CKA_DERIVE to false", &[CKR_OK], |fixture| {
-        let template = [Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, 16)];
-        let key = fixture.session.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
+        let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 16)];
+        let key = fixture.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
         ensure("C_GenerateKey", !reads(fixture, key, CKA_DERIVE)?)
     }),
     case(
@@ -206,8 +199,8 @@ pub const CASES: &[Case] = &[
         "of a secret key whose value is read later",
         &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE],
         |fixture| {
-            let key = fixture.session.create_object(&imported(CKK_GENERIC_SECRET))?;
-            ensure("C_CreateObject", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
+            let key = fixture.create_object(&imported(CKK_GENERIC_SECRET))?;
+            ensure("C_CreateObject", fixture.attribute(key, CKA_VALUE)? == SECRET)
         },
     ),
     case(
@@ -215,10 +208,10 @@ pub const CASES: &[Case] = &[
         "by hashing a sensitive key, and reading the result",
         &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID],
         |fixture| {
-            let template = with(imported(CKK_GENERIC_SECRET), Attribute::flag(CKA_SENSITIVE, true));
-            let base = fixture.session.create_object(&able(template, &[CKA_DERIVE]))?;
-            let key = fixture.session.derive_key(&hashed(), base, &bare(CKK_GENERIC_SECRET))?;
-            fixture.session.attribute(key, CKA_VALUE).map(drop)
+            let template = with(imported(CKK_GENERIC_SECRET), flag(CKA_SENSITIVE, true));
+            let base = fixture.create_object(&able(template, &[CKA_DERIVE]))?;
+            let key = fixture.derive_key(&hashed(), base, &bare(CKK_GENERIC_SECRET))?;
+            fixture.attribute(key, CKA_VALUE).map(drop)
         },
     ),
     case(
@@ -226,11 +219,11 @@ pub const CASES: &[Case] = &[
         "by concatenation with a sensitive key makes a sensitive key",
         &[CKR_OK, CKR_MECHANISM_INVALID],
         |fixture| {
-            let template = with(imported(CKK_GENERIC_SECRET), Attribute::flag(CKA_SENSITIVE, true));
-            let base = fixture.session.create_object(&able(template, &[CKA_DERIVE]))?;
+            let template = with(imported(CKK_GENERIC_SECRET), flag(CKA_SENSITIVE, true));
+            let base = fixture.create_object(&able(template, &[CKA_DERIVE]))?;
             let data = Structure::new().bytes(b"data");
             let mechanism = data.mechanism(CKM_CONCATENATE_BASE_AND_DATA);
-            let key = fixture.session.derive_key(&mechanism, base, &bare(CKK_GENERIC_SECRET))?;
+            let key = fixture.derive_key(&mechanism, base, &bare(CKK_GENERIC_SECRET))?;
             ensure("C_DeriveKey", reads(fixture, key, CKA_SENSITIVE)?)
         },
     ),

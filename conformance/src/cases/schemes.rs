@@ -2,10 +2,10 @@
 //! the functions for messages. The mechanisms of one kind differ in their hashes.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Structure};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
-use crate::fixture::{Fixture, Key, Pair, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, Pair, SECRET, able, bytes, ensure, open_key, with};
 use crate::task::Task;
 
 struct Scheme {
@@ -104,8 +104,8 @@ impl<'a> Trial<'a> {
             Some(key) => fixture.pair(key)?,
             None => {
                 let template = able(open_key(CKO_SECRET_KEY, CKK_AES), &[CKA_SIGN, CKA_VERIFY]);
-                let value = Attribute::bytes(CKA_VALUE, &SECRET[..16]);
-                let key = fixture.session.create_object(&with(template, value))?;
+                let value = bytes(CKA_VALUE, &SECRET[..16]);
+                let key = fixture.create_object(&with(template, value))?;
                 Pair { public: key, private: key }
             }
         };

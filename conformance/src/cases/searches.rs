@@ -1,11 +1,10 @@
 //! "Object management functions": searches.
 
 use cryptoki_sys::*;
-use jeton_client::Attribute;
 
 use super::objects::data;
 use super::{Case, case};
-use crate::fixture::{ensure, with};
+use crate::fixture::{bytes, ensure, flag, with};
 
 pub const CASES: &[Case] = &[
     case("C_FindObjectsInit", "while a search is active", &[CKR_OPERATION_ACTIVE], |fixture| {
@@ -21,7 +20,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_FindObjects", "finds only objects that match all attributes", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
-        let wanted = |label: &[u8]| with(data(false)[..2].to_vec(), Attribute::bytes(CKA_LABEL, label));
+        let wanted = |label: &[u8]| with(data(false)[..2].to_vec(), bytes(CKA_LABEL, label));
         let object = session.create_object(&wanted(b"to be found"))?;
         let (found, none) =
             (session.find(&wanted(b"to be found"))?, session.find(&wanted(b"not to be found"))?);
@@ -29,13 +28,13 @@ pub const CASES: &[Case] = &[
     }),
     case("C_FindObjects", "hides private objects without a login", &[CKR_OK], |fixture| {
         let mut template = data(true);
-        template[1] = Attribute::flag(CKA_TOKEN, true);
-        template[3] = Attribute::bytes(CKA_LABEL, *b"to be hidden");
-        fixture.session.create_object(&template)?;
+        template[1] = flag(CKA_TOKEN, true);
+        template[3] = bytes(CKA_LABEL, *b"to be hidden");
+        fixture.create_object(&template)?;
         let wanted = &template[3..4];
         let hidden = fixture.logged_out(|session| session.find(wanted));
-        let found = fixture.session.find(wanted)?;
-        found.iter().try_for_each(|object| fixture.session.destroy_object(*object))?;
+        let found = fixture.find(wanted)?;
+        found.iter().try_for_each(|object| fixture.destroy_object(*object))?;
         ensure("C_FindObjects", hidden?.is_empty() && found.len() == 1)
     }),
     case("C_FindObjects", "returns at most the requested number of handles", &[CKR_OK], |fixture| {

@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
         let session = fixture.fresh()?;
         let object = session.create_object(&super::objects::data(false))?;
         session.close()?;
-        fixture.session.object_size(object).map(drop)
+        fixture.object_size(object).map(drop)
     }),
     case("C_CloseAllSessions", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.close_all_sessions(SlotId(0x7fff_fff0))
@@ -149,15 +149,15 @@ pub const CASES: &[Case] = &[
     ),
     case("C_GenerateRandom", "returns different bytes each time", &[CKR_OK], |fixture| {
         let (mut one, mut two) = ([0; 32], [0; 32]);
-        fixture.session.random(&mut one)?;
-        fixture.session.random(&mut two)?;
+        fixture.random(&mut one)?;
+        fixture.random(&mut two)?;
         ensure("C_GenerateRandom", one != two && one != [0; 32])
     }),
     case("C_GenerateRandom", "of zero bytes", &[CKR_OK, CKR_ARGUMENTS_BAD], |fixture| {
-        fixture.session.random(&mut [])
+        fixture.random(&mut [])
     }),
     case("C_SeedRandom", "accepts a seed", &[CKR_OK, CKR_RANDOM_SEED_NOT_SUPPORTED], |fixture| {
-        fixture.session.seed_random(b"seed")
+        fixture.seed_random(b"seed")
     }),
     case("C_GenerateRandom", "in a session that does not exist", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
         fixture.module.call("C_GenerateRandom", &mut [Arg::Number(NO_SESSION), Arg::Fill(&mut [0; 8])])

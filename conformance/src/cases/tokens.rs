@@ -131,13 +131,13 @@ pub const CASES: &[Case] = &[
         session.set_pin("another-1234", &fixture.pin)
     }),
     case("C_Login", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN], |fixture| {
-        fixture.session.login(User::User, Some(&fixture.pin))
+        fixture.login(User::User, Some(&fixture.pin))
     }),
     case(
         "C_Login",
         "of the SO while the user is logged in",
         &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN],
-        |fixture| fixture.session.login(User::So, Some(fixture.so_pin())),
+        |fixture| fixture.login(User::So, Some(fixture.so_pin())),
     ),
     case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
@@ -154,7 +154,7 @@ pub const CASES: &[Case] = &[
         "C_Login",
         "with CKU_CONTEXT_SPECIFIC and no active operation",
         &[CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| fixture.session.login(User::ContextSpecific, Some(&fixture.pin)),
+        |fixture| fixture.login(User::ContextSpecific, Some(&fixture.pin)),
     ),
     case(
         "C_Login",

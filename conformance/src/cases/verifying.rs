@@ -5,7 +5,7 @@ use jeton_client::{Arg, Failure, Mechanism, ObjectHandle};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
 use super::{Case, ECDSA, HMAC, NO_MECHANISM, WRONG_KEY, case, optional};
-use crate::fixture::{Fixture, Key, NO_OBJECT, ensure};
+use crate::fixture::{Fixture, Key, NO_OBJECT, bytes, ensure, flag};
 
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
@@ -36,9 +36,9 @@ pub const CASES: &[Case] = &[
     case("C_VerifyInit", "with a public key without a login", &[CKR_OK], |fixture| {
         fixture.logged_out(|session| {
             let mut template = crate::fixture::open_key(CKO_PUBLIC_KEY, CKK_RSA);
-            template.push(jeton_client::Attribute::flag(CKA_PRIVATE, false));
-            template.push(jeton_client::Attribute::bytes(CKA_MODULUS, [0xc5; 256]));
-            template.push(jeton_client::Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
+            template.push(flag(CKA_PRIVATE, false));
+            template.push(bytes(CKA_MODULUS, [0xc5; 256]));
+            template.push(bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
             let key = session.create_object(&template)?;
             session.verify_init(&RSA, key)
         })

@@ -5,8 +5,10 @@ use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Str
 
 use super::calls::{Calls, TOO_SMALL, listed, message, refused};
 use super::messages::{AUTHENTIC, MORE, Message, key_of};
-use super::{Case, ECDSA, SHA256, case, optional};
-use crate::fixture::{Fixture, Key, NO_OBJECT, P256, SECRET, X25519, able, ensure, hex, open_key, with};
+use super::{Case, ECDSA, INCOMPLETE, SHA256, case, optional};
+use crate::fixture::{
+    Fixture, Key, NO_OBJECT, P256, SECRET, X25519, able, bytes, ensure, flag, hex, number, open_key, with,
+};
 use crate::task::Task;
 
 static KW: Mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
@@ -18,14 +20,14 @@ fn wrapped(
     key: Key,
 ) -> Result<Vec<u8>, Failure> {
     let mut out = vec![0; 4096];
-    let length = fixture.session.wrap_key(mechanism, fixture.key(wrapping)?, fixture.key(key)?, &mut out)?;
+    let length = fixture.wrap_key(mechanism, fixture.key(wrapping)?, fixture.key(key)?, &mut out)?;
     out.truncate(length);
     Ok(out)
 }
 
 fn unwrap(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    fixture.session.unwrap_key(mechanism, fixture.key(key)?, bytes, &template).map(drop)
+    fixture.unwrap_key(mechanism, fixture.key(key)?, bytes, &template).map(drop)
 }
 
 pub const CASES: &[Case] = &[
@@ -36,10 +38,10 @@ pub const CASES: &[Case] = &[
         |fixture| wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop),
     ),
     case("C_WrapKey", "with an invalid wrapping key handle", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |fixture| {
-        fixture.session.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
+        fixture.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
     }),
     case("C_WrapKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
-        fixture.session.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
+        fixture.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
     }),
     case(
         "C_WrapKey",
@@ -54,10 +56,9 @@ pub const CASES: &[Case] = &[
         wrapped(fixture, &KW, Key::Aes, Key::Sealed).map(drop)
     }),
     case("C_WrapKey", "of a key with CKA_WRAP_WITH_TRUSTED", &[CKR_KEY_NOT_WRAPPABLE], |fixture| {
-        let template =
-            with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET));
-        let key = fixture.session.create_object(&able(template, &[CKA_WRAP_WITH_TRUSTED]))?;
-        fixture.session.wrap_key(&KW, fixture.key(Key::Aes)?, key, &mut [0; 64]).map(drop)
+        let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), bytes(CKA_VALUE, SECRET));
+        let key = fixture.create_object(&able(template, &[CKA_WRAP_WITH_TRUSTED]))?;
+        fixture.wrap_key(&KW, fixture.key(Key::Aes)?, key, &mut [0; 64]).map(drop)
     }),
     case("C_WrapKey", "with NULL for the buffer", &[CKR_OK], |fixture| {
         let (aes, key, mut length) = (fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, 0);
@@ -67,10 +68,7 @@ pub const CASES: &[Case] = &[
         ensure("C_WrapKey", length >= 40)
     }),
     case("C_UnwrapKey", "with an invalid key handle", &[CKR_UNWRAPPING_KEY_HANDLE_INVALID], |fixture| {
-        fixture
-            .session
-            .unwrap_key(&KW, NO_OBJECT, &[1; 40], &open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET))
-            .map(drop)
+        fixture.unwrap_key(&KW, NO_OBJECT, &[1; 40], &open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET)).map(drop)
     }),
     case("C_UnwrapKey", "with a key of another type", &[CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT], |fixture| {
         unwrap(fixture, &KW, Key::Ec, &[1; 40])
@@ -89,12 +87,9 @@ pub const CASES: &[Case] = &[
         &[CKR_WRAPPED_KEY_LEN_RANGE, CKR_WRAPPED_KEY_INVALID],
         |fixture| unwrap(fixture, &KW, Key::Aes, &[1; 39]),
     ),
-    case("C_UnwrapKey", "without CKA_CLASS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case("C_UnwrapKey", "without CKA_CLASS", INCOMPLETE, |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
-        fixture
-            .session
-            .unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &[Attribute::flag(CKA_TOKEN, false)])
-            .map(drop)
+        fixture.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &[flag(CKA_TOKEN, false)]).map(drop)
     }),
     case(
         "C_UnwrapKey",
@@ -103,7 +98,6 @@ pub const CASES: &[Case] = &[
         |fixture| {
             let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
             fixture
-                .session
                 .unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &open_key(CKO_PRIVATE_KEY, CKK_EC))
                 .map(drop)
         },
@@ -111,7 +105,7 @@ pub const CASES: &[Case] = &[
     case("C_UnwrapKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        template[2] = Attribute::flag(CKA_TOKEN, true);
+        template[2] = flag(CKA_TOKEN, true);
         fixture.reader()?.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template).map(drop)
     }),
     case("C_WrapKey", "with AES-GCM and a generated nonce", WITH_NONCE, |fixture| {
@@ -242,7 +236,7 @@ pub fn tasks() -> Vec<Task> {
 }
 
 fn count(fixture: &Fixture<'_>) -> Result<usize, Failure> {
-    fixture.session.find(&[]).map(|found| found.len())
+    fixture.find(&[]).map(|found| found.len())
 }
 
 fn secret_keys(fixture: &Fixture<'_>, (kind, parameter, key, pads): &Wrap) -> Result<(), Failure> {
@@ -254,14 +248,13 @@ fn secret_keys(fixture: &Fixture<'_>, (kind, parameter, key, pads): &Wrap) -> Re
             continue;
         }
         let (value, template) = (message(length, 7), open_key(CKO_SECRET_KEY, key_type));
-        let inner =
-            session.create_object(&with(template.clone(), Attribute::bytes(CKA_VALUE, &value[..])))?;
+        let inner = session.create_object(&with(template.clone(), bytes(CKA_VALUE, &value[..])))?;
         let mut out = vec![0; 512];
         let length = session.wrap_key(&mechanism, pair.public, inner, &mut out)?;
         let short = session.wrap_key(&mechanism, pair.public, inner, &mut out[..length - 1]);
         refused("C_WrapKey", short, TOO_SMALL)?;
         let length = session.wrap_key(&mechanism, pair.public, inner, &mut out[..length])?;
-        let of = |length| with(template.clone(), Attribute::number(CKA_VALUE_LEN, length));
+        let of = |length| with(template.clone(), number(CKA_VALUE_LEN, length));
         let sized = if *pads { of(value.len() as CK_ULONG) } else { template.clone() };
         let unwrap = |bytes: &[u8], template: &[Attribute]| {
             session.unwrap_key(&mechanism, pair.private, bytes, template)
@@ -297,10 +290,9 @@ fn private_keys(fixture: &Fixture<'_>, (kind, parameter, key, _): &Wrap) -> Resu
         // A module may lack the key type.
         let Ok(pair) = fixture.pair(key) else { continue };
         let mut out = vec![0; 8192];
-        let length = fixture.session.wrap_key(&mechanism, by.public, pair.private, &mut out)?;
-        let unwrap = |template: &[Attribute]| {
-            fixture.session.unwrap_key(&mechanism, by.private, &out[..length], template)
-        };
+        let length = fixture.wrap_key(&mechanism, by.public, pair.private, &mut out)?;
+        let unwrap =
+            |template: &[Attribute]| fixture.unwrap_key(&mechanism, by.private, &out[..length], template);
         let template = open_key(CKO_PRIVATE_KEY, key_type);
         let Some(signs) = signs else {
             unwrap(&template)?;
@@ -396,12 +388,12 @@ fn ecdh(kind: CK_MECHANISM_TYPE, bits: CK_ULONG, kdf: CK_ULONG, shared: &[u8]) -
 }
 
 fn agreeing(kind: CK_KEY_TYPE, curve: &[u8]) -> Vec<Attribute> {
-    let template = with(open_key(CKO_PRIVATE_KEY, kind), Attribute::bytes(CKA_EC_PARAMS, curve));
-    with(template, Attribute::bytes(CKA_VALUE, [0x11; 32]))
+    let template = with(open_key(CKO_PRIVATE_KEY, kind), bytes(CKA_EC_PARAMS, curve));
+    with(template, bytes(CKA_VALUE, [0x11; 32]))
 }
 
 fn des3() -> Vec<Attribute> {
-    with(open_key(CKO_SECRET_KEY, CKK_DES3), Attribute::bytes(CKA_VALUE, hex(DES3_KEY)))
+    with(open_key(CKO_SECRET_KEY, CKK_DES3), bytes(CKA_VALUE, hex(DES3_KEY)))
 }
 
 /// Checks that the key is unwrapped, and that altered and shorter bytes are refused. 3DES cannot
@@ -409,7 +401,7 @@ fn des3() -> Vec<Attribute> {
 fn known_answer(fixture: &Fixture<'_>, known: &Known) -> Result<(), Failure> {
     let (session, mechanism, value) = (&fixture.session, (known.parameter)(known.kind), hex(known.value));
     let by = session.create_object(&able((known.by)(), &[CKA_UNWRAP]))?;
-    let length = Attribute::number(CKA_VALUE_LEN, value.len() as CK_ULONG);
+    let length = number(CKA_VALUE_LEN, value.len() as CK_ULONG);
     let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), length);
     let unwrap = |bytes: &[u8]| session.unwrap_key(&mechanism, by, bytes, &template);
     let wrapped = hex(known.wrapped);
@@ -435,8 +427,8 @@ fn agreeing_keys(fixture: &Fixture<'_>) -> Result<(), Failure> {
     const P224: [u8; 7] = [6, 5, 0x2b, 0x81, 4, 0, 0x21];
     let (session, inner) = (&fixture.session, fixture.key(Key::Generic)?);
     let pair = |kind, curve: &[u8]| {
-        let public = [Attribute::bytes(CKA_EC_PARAMS, curve), Attribute::flag(CKA_WRAP, true)];
-        session.generate_key_pair(&Mechanism::new(kind), &public, &[Attribute::flag(CKA_UNWRAP, true)])
+        let public = [bytes(CKA_EC_PARAMS, curve), flag(CKA_WRAP, true)];
+        session.generate_key_pair(&Mechanism::new(kind), &public, &[flag(CKA_UNWRAP, true)])
     };
     let p224 = pair(CKM_EC_KEY_PAIR_GEN, &P224)?;
     let x25519 = pair(CKM_EC_MONTGOMERY_KEY_PAIR_GEN, &X25519)?;
@@ -471,11 +463,10 @@ fn agreeing_keys(fixture: &Fixture<'_>) -> Result<(), Failure> {
 fn both_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (calls, by, value) = (Calls::new(fixture)?, key_of(fixture, kind)?, message(21, 7));
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    let inner =
-        fixture.session.create_object(&with(template.clone(), Attribute::bytes(CKA_VALUE, &value[..])))?;
+    let inner = fixture.create_object(&with(template.clone(), bytes(CKA_VALUE, &value[..])))?;
     let new = || Message::of(kind, &[5; 12], &[0; 16], value.len());
     let mut single = [0; 37];
-    fixture.session.wrap_key(&new().single(), by, inner, &mut single)?;
+    fixture.wrap_key(&new().single(), by, inner, &mut single)?;
     let (given, mut out) = (new(), [0; 21]);
     let mechanism = given.parameter().mechanism(kind);
     let input =
@@ -503,7 +494,7 @@ fn both_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
     };
     unwrap(&tag, &out, MORE)?;
     let back = ObjectHandle(output.number(0));
-    ensure("C_UnwrapKeyAuthenticated", fixture.session.attribute(back, CKA_VALUE)? == value)?;
+    ensure("C_UnwrapKeyAuthenticated", fixture.attribute(back, CKA_VALUE)? == value)?;
     let before = count(fixture)?;
     let (mut flipped, mut other) = (out, tag.clone());
     (flipped[0], other[15]) = (flipped[0] ^ 1, other[15] ^ 1);

@@ -1,9 +1,8 @@
 //! Pastes a guide into a fresh shell, as its readers do: one bash with a new home directory. Its
 //! only variables are `HOME`, `PATH` and those that the guide tells readers to set.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Seek, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -13,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::page::Page;
 use crate::program_path;
-use crate::runner::{Outcome, PIN, SO_PIN, TOKEN, free_port, last_words, make_token, wait};
+use crate::runner::{Outcome, PIN, SO_PIN, TOKEN, free_port, last_words, make_token, output};
 
 /// The last line of the output if the shell ran the whole guide. The line is missing if a command
 /// read the rest of the guide as its standard input.
@@ -51,9 +50,6 @@ fn shell(
     script: &str,
 ) -> Result<Option<String>, Error> {
     let work = tempfile::Builder::new().prefix("work-").tempdir_in(home).map_err(Error::io(home.path()))?;
-    let path = home.path().join("said");
-    let log = File::create(&path).map_err(Error::io(&path))?;
-    let twin = log.try_clone().map_err(Error::io(&path))?;
     let mut input = tempfile::tempfile_in(home).map_err(Error::io(home.path()))?;
     write!(input, "trap 'echo \"at: $BASH_COMMAND\" >&2' ERR\n{script}\necho '{END}'\n")
         .and_then(|()| input.rewind())
@@ -72,17 +68,8 @@ fn shell(
             _ => return Err(Error::Message(format!("{}.md: unknown variable {name}", page.name))),
         };
     }
-    let mut child = command
-        .current_dir(&work)
-        .stdin(input)
-        .stdout(log)
-        .stderr(twin)
-        .process_group(0)
-        .spawn()
-        .map_err(Error::io("bash"))?;
-    let ended = wait(&mut child, Instant::now() + page.limit(false)).map_err(Error::io("bash"))?;
-    let said = fs::read(&path).map_err(Error::io(&path))?;
-    let said = String::from_utf8_lossy(&said);
+    let until = Instant::now() + page.limit(false);
+    let (ended, said) = output(command.current_dir(&work).stdin(input), home.path(), until)?;
     let complete = said.lines().any(|line| line == END);
     Ok((ended != Some(true) || !complete).then(|| last_words(&said)))
 }

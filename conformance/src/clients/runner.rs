@@ -112,23 +112,10 @@ impl Runner {
     fn shell(&self, script: &str) -> Result<Option<String>, Error> {
         let carried = format!("[ ! -e {CARRIED} ] || . {CARRIED}\n");
         let carry = format!("\n{{ declare -px; declare -fx; }} >{CARRIED}\n");
-        let path = self.directory.path().join("said");
-        let log = File::create(&path).map_err(Error::io(&path))?;
-        let twin = log.try_clone().map_err(Error::io(&path))?;
-        let mut child = Command::new("bash")
-            .args(["-c", &[HEAD, &carried, script, &carry].concat()])
-            .current_dir(self.work())
-            .env_remove("JETON_CONF")
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(twin)
-            .process_group(0)
-            .spawn()
-            .map_err(Error::io("bash"))?;
-        let ended = wait(&mut child, self.until).map_err(Error::io("bash"))?;
-        let said = fs::read(&path).map_err(Error::io(&path))?;
-        let said = String::from_utf8_lossy(&said);
+        let mut command = Command::new("bash");
+        command.args(["-c", &[HEAD, &carried, script, &carry].concat()]).current_dir(self.work());
+        command.env_remove("JETON_CONF").envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let (ended, said) = output(command.stdin(Stdio::null()), self.directory.path(), self.until)?;
         if self.talk && ended != Some(true) {
             eprintln!("{script}\n---\n{said}");
         }
@@ -155,9 +142,25 @@ impl From<Error> for Stop {
     }
 }
 
+/// Runs a shell, whose output goes to a file in this directory. Returns whether it succeeded, or
+/// `None` if it took too long, and the output.
+pub fn output(
+    shell: &mut Command,
+    directory: &Path,
+    until: Instant,
+) -> Result<(Option<bool>, String), Error> {
+    let path = directory.join("said");
+    let log = File::create(&path).map_err(Error::io(&path))?;
+    let twin = log.try_clone().map_err(Error::io(&path))?;
+    let child = shell.stdout(log).stderr(twin).process_group(0).spawn();
+    let ended = child.and_then(|mut child| wait(&mut child, until)).map_err(Error::io("bash"))?;
+    let said = fs::read(&path).map_err(Error::io(&path))?;
+    Ok((ended, String::from_utf8_lossy(&said).into_owned()))
+}
+
 /// Waits for the child, and then ends the processes that it left running. Returns whether the child
 /// succeeded, or `None` if it took too long.
-pub fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
+fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
     let ended = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status.success());

@@ -53,8 +53,8 @@ fn ecb(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 
 fn wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (mechanism, aes, mut out) = (Mechanism::new(kind), fixture.key(Key::Aes)?, [0; 128]);
-    let length = fixture.session.wrap_key(&mechanism, aes, fixture.key(Key::Generic)?, &mut out)?;
+    let length = fixture.wrap_key(&mechanism, aes, fixture.key(Key::Generic)?, &mut out)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    let key = fixture.session.unwrap_key(&mechanism, aes, &out[..length], &template)?;
-    ensure("C_UnwrapKey", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
+    let key = fixture.unwrap_key(&mechanism, aes, &out[..length], &template)?;
+    ensure("C_UnwrapKey", fixture.attribute(key, CKA_VALUE)? == SECRET)
 }

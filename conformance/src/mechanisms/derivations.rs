@@ -2,12 +2,12 @@
 //! module's own digests and ciphers, or both sides must agree on the same secret.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, Memory, Structure, names};
+use jeton_client::{Failure, Mechanism, Memory, Structure, names};
 
 use super::hashes::digest;
 use super::{Proof, derived, derived_from, generation, hex, import};
 use crate::cases::{decapsulate, encapsulate};
-use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -70,14 +70,10 @@ fn hkdf(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 
 fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let base = import(fixture, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
-    let template = [
-        Attribute::number(CKA_CLASS, CKO_DATA),
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::number(CKA_VALUE_LEN, 42),
-    ];
+    let template = [number(CKA_CLASS, CKO_DATA), flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 42)];
     let mechanism = rfc5869(kind, (true, true), CKF_HKDF_SALT_DATA, 0);
-    let data = fixture.session.derive_key(&mechanism, base, &template)?;
-    ensure("C_DeriveKey", fixture.session.attribute(data, CKA_VALUE)? == hex(OKM))
+    let data = fixture.derive_key(&mechanism, base, &template)?;
+    ensure("C_DeriveKey", fixture.attribute(data, CKA_VALUE)? == hex(OKM))
 }
 
 fn concatenated(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
@@ -111,20 +107,19 @@ fn extracted(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
 fn public_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let pair = fixture.pair(Key::Ec)?;
     let template = able(open_key(CKO_PUBLIC_KEY, CKK_EC), &[CKA_VERIFY]);
-    let made = fixture.session.derive_key(&Mechanism::new(kind), pair.private, &template)?;
-    let point = |key| fixture.session.attribute(key, CKA_EC_POINT);
+    let made = fixture.derive_key(&Mechanism::new(kind), pair.private, &template)?;
+    let point = |key| fixture.attribute(key, CKA_EC_POINT);
     ensure("C_DeriveKey", point(made)? == point(pair.public)?)
 }
 
 /// Checks that two sides agree on the same secret.
 pub fn ecdh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
+    let public = [bytes(CKA_EC_PARAMS, P256)];
     let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
-    let (theirs, private) =
-        fixture.session.generate_key_pair(&generate, &public, &able(vec![], &[CKA_DERIVE]))?;
+    let (theirs, private) = fixture.generate_key_pair(&generate, &public, &able(vec![], &[CKA_DERIVE]))?;
     let ours = fixture.pair(Key::Ec)?;
     let agreed = |public, private| {
-        let point = fixture.session.attribute(public, CKA_EC_POINT)?;
+        let point = fixture.attribute(public, CKA_EC_POINT)?;
         let mechanism = Structure::new().number(CKD_NULL).counted(&[]).counted(&point[2..]).mechanism(kind);
         derived_from(fixture, &mechanism, private, Some(32))
     };
@@ -136,7 +131,7 @@ pub fn kem(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure
     let (pair, mechanism) = (fixture.pair(Key::MlKem)?, Mechanism::new(kind));
     let (ciphertext, one) = encapsulate(fixture, &mechanism, pair.public, 1088)?;
     let two = decapsulate(fixture, &mechanism, pair.private, &ciphertext)?;
-    let value = |key| fixture.session.attribute(key, CKA_VALUE);
+    let value = |key| fixture.attribute(key, CKA_VALUE);
     ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
 }
 
@@ -152,7 +147,7 @@ pub fn encrypt_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<()
     let (session, mut expected) = (fixture.fresh()?, [0; 32]);
     session.encrypt_init(&cipher, fixture.key(Key::Aes)?)?;
     session.encrypt(&[6; 32], &mut expected)?;
-    let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
-    let made = fixture.session.derive_key(&mechanism, fixture.key(Key::Aes)?, &template)?;
-    ensure("C_DeriveKey", fixture.session.attribute(made, CKA_VALUE)? == expected)
+    let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), number(CKA_VALUE_LEN, 32));
+    let made = fixture.derive_key(&mechanism, fixture.key(Key::Aes)?, &template)?;
+    ensure("C_DeriveKey", fixture.attribute(made, CKA_VALUE)? == expected)
 }

@@ -1,10 +1,10 @@
 //! Generation of keys.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, Structure};
+use jeton_client::{Failure, Mechanism, Structure};
 
 use super::{hex, signs};
-use crate::fixture::{Fixture, Key, P256, Pair, ensure, open_key};
+use crate::fixture::{Fixture, Key, P256, Pair, bytes, ensure, flag, number, open_key};
 
 /// Generates a pair and checks the classes of its keys. The other mechanisms of its family use the
 /// same pair.
@@ -19,7 +19,7 @@ pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
         _ => Key::Ec,
     };
     let pair = fixture.pair(key)?;
-    let class = |key| fixture.session.attribute(key, CKA_CLASS);
+    let class = |key| fixture.attribute(key, CKA_CLASS);
     let right = class(pair.public)? == CKO_PUBLIC_KEY.to_ne_bytes()
         && class(pair.private)? == CKO_PRIVATE_KEY.to_ne_bytes();
     ensure("C_GenerateKeyPair", right)
@@ -27,13 +27,13 @@ pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 
 /// Generates an EC pair with this mechanism, and checks its mechanism and a signature.
 pub fn extra_bits(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let token = || Attribute::flag(CKA_TOKEN, false);
-    let public = [Attribute::bytes(CKA_EC_PARAMS, P256), token(), Attribute::flag(CKA_VERIFY, true)];
-    let private = [token(), Attribute::flag(CKA_SIGN, true)];
-    let made = fixture.session.generate_key_pair(&Mechanism::new(kind), &public, &private)?;
+    let token = || flag(CKA_TOKEN, false);
+    let public = [bytes(CKA_EC_PARAMS, P256), token(), flag(CKA_VERIFY, true)];
+    let private = [token(), flag(CKA_SIGN, true)];
+    let made = fixture.generate_key_pair(&Mechanism::new(kind), &public, &private)?;
     let pair = Pair { public: made.0, private: made.1 };
     for key in [pair.public, pair.private] {
-        let told = fixture.session.attribute(key, CKA_KEY_GEN_MECHANISM)?;
+        let told = fixture.attribute(key, CKA_KEY_GEN_MECHANISM)?;
         ensure("C_GenerateKeyPair", told == kind.to_ne_bytes())?;
     }
     signs(fixture, &Mechanism::new(CKM_ECDSA), pair, &[7; 32])
@@ -41,18 +41,14 @@ pub fn extra_bits(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), 
 
 /// Generates two secret keys, which must differ. Both must have 32 bytes.
 pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let mut template = vec![
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::flag(CKA_SENSITIVE, false),
-        Attribute::flag(CKA_EXTRACTABLE, true),
-    ];
+    let mut template = vec![flag(CKA_TOKEN, false), flag(CKA_SENSITIVE, false), flag(CKA_EXTRACTABLE, true)];
     // PKCS#11 3.2, "ChaCha20 key generation": all ChaCha20 keys have the same length.
     if kind != CKM_CHACHA20_KEY_GEN {
-        template.push(Attribute::number(CKA_VALUE_LEN, 32));
+        template.push(number(CKA_VALUE_LEN, 32));
     }
     let value = || {
-        let key = fixture.session.generate_key(&Mechanism::new(kind), &template)?;
-        fixture.session.attribute(key, CKA_VALUE)
+        let key = fixture.generate_key(&Mechanism::new(kind), &template)?;
+        fixture.attribute(key, CKA_VALUE)
     };
     let (one, two) = (value()?, value()?);
     ensure("C_GenerateKey", one.len() == 32 && two.len() == 32 && one != two)
@@ -79,9 +75,9 @@ pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
         let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(salt).number(iterations);
         let mechanism = parameter.number(prf).bytes(&[]).bytes(password).mechanism(kind);
         let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        template.push(Attribute::number(CKA_VALUE_LEN, hex(known).len() as CK_ULONG));
-        let key = fixture.session.generate_key(&mechanism, &template)?;
-        ensure("C_GenerateKey", fixture.session.attribute(key, CKA_VALUE)? == hex(known))?;
+        template.push(number(CKA_VALUE_LEN, hex(known).len() as CK_ULONG));
+        let key = fixture.generate_key(&mechanism, &template)?;
+        ensure("C_GenerateKey", fixture.attribute(key, CKA_VALUE)? == hex(known))?;
     }
     Ok(())
 }

@@ -20,10 +20,10 @@
 //! b"\7" * 48`. OpenSSL's `kdf TLS1-PRF` computes the same master secret of TLS 1.2.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Proof, derived, derived_from, hex, hmac, import, signed, signs};
-use crate::fixture::{FFDHE2048, Fixture, Pair, SECRET, able, ensure, open_key, with};
+use crate::fixture::{FFDHE2048, Fixture, Pair, SECRET, able, bytes, ensure, flag, number, open_key, with};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -58,7 +58,7 @@ pub const DH: Rows = &[
 ];
 
 /// Returns a field of the input of SP 800-108 with a number of that width.
-fn number(kind: CK_PRF_DATA_TYPE, little_endian: bool, bits: CK_ULONG) -> Structure {
+fn numbered(kind: CK_PRF_DATA_TYPE, little_endian: bool, bits: CK_ULONG) -> Structure {
     let format = Structure::new();
     let format = if kind == CK_SP800_108_DKM_LENGTH {
         format.number(CK_SP800_108_DKM_LENGTH_SUM_OF_KEYS)
@@ -86,14 +86,18 @@ fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
                 CKM_AES_CMAC,
                 "5FBB37D515DA4DE35EB9177CAA17B135",
                 "",
-                vec![fixed("EE5691BF4BFD78FD55A87086A592A5B3"), number(iteration, false, 8)],
+                vec![fixed("EE5691BF4BFD78FD55A87086A592A5B3"), numbered(iteration, false, 8)],
                 "54B3B5A2F578B50D89F1E7DB1A32A9BCBB96069DCEBCBA36B9AE9CEA1F56053C",
             ),
             (
                 CKM_SHA256_HMAC,
                 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
                 "",
-                vec![number(iteration, true, 32), fixed("aabb"), number(CK_SP800_108_DKM_LENGTH, true, 32)],
+                vec![
+                    numbered(iteration, true, 32),
+                    fixed("aabb"),
+                    numbered(CK_SP800_108_DKM_LENGTH, true, 32),
+                ],
                 "e1666c8cccc74772a456e011a28e8e3943ec62b6bc8d9d76aedeb3a2fd7f4b2b",
             ),
         ],
@@ -102,14 +106,14 @@ fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
                 CKM_SHA_1_HMAC,
                 "A46140C4F6725512F32BCFE131822086",
                 "931501DDBC7534A4E30175BCF341D2F26BECA5E1",
-                vec![variable(), fixed("8F714B9A449461AB31AAE4C2E61AAE22"), number(counter, false, 32)],
+                vec![variable(), fixed("8F714B9A449461AB31AAE4C2E61AAE22"), numbered(counter, false, 32)],
                 "9E8D0653BF7E03E19431F5F6A4A64E7132C1DBDD554BB7BA7440056D884A21521392BCA1F50AE2867A00253A0B8F9004",
             ),
             (
                 CKM_SHA_1_HMAC,
                 "CB75C9125A1E3ACAEC2F2A25E7AFF92C",
                 "",
-                vec![variable(), number(counter, false, 32), fixed("EA0645BF27A9B0805794453EAD364CDE")],
+                vec![variable(), numbered(counter, false, 32), fixed("EA0645BF27A9B0805794453EAD364CDE")],
                 "AC099BCC9D7A8C4B4A9D3C28F0A4CFAD7CBE49FBB2F5FF92616A3C967732E27509C6E1229261D74682161E666192C0E4",
             ),
         ],
@@ -117,7 +121,7 @@ fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
             CKM_SHA3_384_HMAC,
             "BC626DB65EB56A621EA8595321D68284",
             "",
-            vec![number(counter, false, 16), variable(), fixed("E391C59511159555A43983445689D165")],
+            vec![numbered(counter, false, 16), variable(), fixed("E391C59511159555A43983445689D165")],
             "30897ABA4B6DC270BE990D0409163CBF85E0A2DC42D635E1582B4ED528A0CBDA7A6E06871B524728821BFBF325B9E19EAA87\
              C40181EFF9409E11E1CD0077FE28476BDE4B0FB2766AEBE460EAA1E927D0A106FC2FABB82DDEB8803D210F928A99",
         )],
@@ -202,15 +206,15 @@ fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fai
     let parameter = if is_tls12(kind) { parameter.number(CKM_SHA256) } else { parameter };
     let base = import(fixture, CKK_GENERIC_SECRET, &[7; 48], &[CKA_DERIVE])?;
     let template = [
-        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
-        Attribute::number(CKA_KEY_TYPE, CKK_AES),
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::flag(CKA_ENCRYPT, true),
+        number(CKA_CLASS, CKO_SECRET_KEY),
+        number(CKA_KEY_TYPE, CKK_AES),
+        flag(CKA_TOKEN, false),
+        flag(CKA_ENCRYPT, true),
     ];
-    fixture.session.derive_key(&parameter.mechanism(kind), base, &template)?;
+    fixture.derive_key(&parameter.mechanism(kind), base, &template)?;
     let mut block = Vec::new();
     for key in 0..4 {
-        block.extend(fixture.session.attribute(ObjectHandle(returned.number(key)), CKA_VALUE)?);
+        block.extend(fixture.attribute(ObjectHandle(returned.number(key)), CKA_VALUE)?);
     }
     if !safe {
         block.extend([client.bytes(), server.bytes()].concat());
@@ -359,12 +363,12 @@ fn block_cipher_prfs(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(
 fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = able(open_key(CKO_OTP_KEY, CKK_HOTP), &[CKA_SIGN]);
     template.extend([
-        Attribute::bytes(CKA_VALUE, *b"12345678901234567890"),
-        Attribute::bytes(CKA_OTP_COUNTER, [0; 8]),
-        Attribute::number(CKA_OTP_LENGTH, 6),
-        Attribute::number(CKA_OTP_FORMAT, CK_OTP_FORMAT_DECIMAL),
+        bytes(CKA_VALUE, *b"12345678901234567890"),
+        bytes(CKA_OTP_COUNTER, [0; 8]),
+        number(CKA_OTP_LENGTH, 6),
+        number(CKA_OTP_FORMAT, CK_OTP_FORMAT_DECIMAL),
     ]);
-    let key = fixture.session.create_object(&template)?;
+    let key = fixture.create_object(&template)?;
     // "The mechanism takes a pointer to a CK_OTP_PARAMS structure as a parameter". This structure
     // is empty.
     let mechanism = Structure::new().null().number(0).mechanism(kind);
@@ -374,33 +378,24 @@ fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         let made = signed(fixture, &mechanism, key, b"")?;
         ensure("C_Sign", made.windows(6).any(|digits| digits == known.as_bytes()))?;
     }
-    ensure("C_Sign", fixture.session.attribute(key, CKA_OTP_COUNTER)? == [0, 0, 0, 0, 0, 0, 0, 10])
+    ensure("C_Sign", fixture.attribute(key, CKA_OTP_COUNTER)? == [0, 0, 0, 0, 0, 0, 0, 10])
 }
 
 fn hotp_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let template = [
-        Attribute::flag(CKA_TOKEN, false),
-        Attribute::number(CKA_VALUE_LEN, 20),
-        Attribute::number(CKA_OTP_LENGTH, 6),
-    ];
-    let key = fixture.session.generate_key(&Mechanism::new(kind), &template)?;
-    ensure("C_GenerateKey", fixture.session.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
+    let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 20), number(CKA_OTP_LENGTH, 6)];
+    let key = fixture.generate_key(&Mechanism::new(kind), &template)?;
+    ensure("C_GenerateKey", fixture.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
 }
 
 fn dh_keys(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
-    let public = [
-        Attribute::bytes(CKA_PRIME, hex(FFDHE2048)),
-        Attribute::bytes(CKA_BASE, [2]),
-        Attribute::flag(CKA_TOKEN, false),
-    ];
-    let private = able(vec![Attribute::flag(CKA_TOKEN, false)], &[CKA_DERIVE]);
-    let made =
-        fixture.session.generate_key_pair(&Mechanism::new(CKM_DH_PKCS_KEY_PAIR_GEN), &public, &private);
+    let public = [bytes(CKA_PRIME, hex(FFDHE2048)), bytes(CKA_BASE, [2]), flag(CKA_TOKEN, false)];
+    let private = able(vec![flag(CKA_TOKEN, false)], &[CKA_DERIVE]);
+    let made = fixture.generate_key_pair(&Mechanism::new(CKM_DH_PKCS_KEY_PAIR_GEN), &public, &private);
     made.map(|(public, private)| Pair { public, private })
 }
 
 fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let value = fixture.session.attribute(dh_keys(fixture)?.public, CKA_VALUE)?;
+    let value = fixture.attribute(dh_keys(fixture)?.public, CKA_VALUE)?;
     ensure("C_GenerateKeyPair", value.len() > 128)
 }
 
@@ -408,14 +403,14 @@ fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (ours, theirs) = (dh_keys(fixture)?, dh_keys(fixture)?);
     let agreed = |public, private| {
-        let value = fixture.session.attribute(public, CKA_VALUE)?;
+        let value = fixture.attribute(public, CKA_VALUE)?;
         derived_from(fixture, &Mechanism::with_bytes(kind, &value), private, Some(32))
     };
     ensure("C_DeriveKey", agreed(theirs.public, ours.private)? == agreed(ours.public, theirs.private)?)?;
     let [prime, base, own, peer, secret] = KNOWN.map(hex);
     let template = able(open_key(CKO_PRIVATE_KEY, CKK_DH), &[CKA_DERIVE]);
-    let template = with(with(template, Attribute::bytes(CKA_PRIME, prime)), Attribute::bytes(CKA_BASE, base));
-    let private = fixture.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, own)))?;
+    let template = with(with(template, bytes(CKA_PRIME, prime)), bytes(CKA_BASE, base));
+    let private = fixture.create_object(&with(template, bytes(CKA_VALUE, own)))?;
     ensure(
         "C_DeriveKey",
         derived_from(fixture, &Mechanism::with_bytes(kind, &peer), private, None)? == secret,
@@ -439,13 +434,10 @@ const KNOWN: [&str; 5] = [
 ];
 
 fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (mechanism, template, output) = (
-        Mechanism::new(kind),
-        [Attribute::number(CKA_PRIME_BITS, 1024), Attribute::flag(CKA_TOKEN, false)],
-        Arg::zeroed(),
-    );
+    let (mechanism, template, output) =
+        (Mechanism::new(kind), [number(CKA_PRIME_BITS, 1024), flag(CKA_TOKEN, false)], Arg::zeroed());
     let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Output(&output)];
     fixture.call("C_GenerateKey", &fixture.session, arguments)?;
-    let prime = fixture.session.attribute(ObjectHandle(output.number(0)), CKA_PRIME)?;
+    let prime = fixture.attribute(ObjectHandle(output.number(0)), CKA_PRIME)?;
     ensure("C_GenerateKey", prime.len() == 128)
 }

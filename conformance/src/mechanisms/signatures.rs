@@ -145,8 +145,8 @@ fn encrypts(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 fn rsa_aes_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mechanism = Structure::new().number(256).structure(oaep(CKM_SHA_1, CKG_MGF1_SHA1)).mechanism(kind);
     let (pair, mut out) = (fixture.pair(Key::Rsa)?, [0; 512]);
-    let length = fixture.session.wrap_key(&mechanism, pair.public, fixture.key(Key::Generic)?, &mut out)?;
+    let length = fixture.wrap_key(&mechanism, pair.public, fixture.key(Key::Generic)?, &mut out)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    let key = fixture.session.unwrap_key(&mechanism, pair.private, &out[..length], &template)?;
-    ensure("C_UnwrapKey", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
+    let key = fixture.unwrap_key(&mechanism, pair.private, &out[..length], &template)?;
+    ensure("C_UnwrapKey", fixture.attribute(key, CKA_VALUE)? == SECRET)
 }

@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, ObjectHandle};
 use jeton_vectors::{Curve, Miss, PublicKey, RsaKey};
 
-use crate::fixture::{Fixture, able, open_key};
+use crate::fixture::{Fixture, able, bytes, number, open_key};
 
 const SETS: [(&str, CK_ULONG); 18] = [
     ("ML-DSA-44", CKP_ML_DSA_44),
@@ -34,7 +34,7 @@ fn template(
     uses: &[CK_ATTRIBUTE_TYPE],
 ) -> Vec<Attribute> {
     let mut template = able(open_key(class, kind), uses);
-    template.extend(parts.iter().map(|(part, value)| Attribute::bytes(*part, *value)));
+    template.extend(parts.iter().map(|(part, value)| bytes(*part, *value)));
     template
 }
 
@@ -61,7 +61,7 @@ pub fn verifying(key: &PublicKey) -> Vec<Attribute> {
             let kind = if family == "XMSS" { CKK_XMSS } else { CKK_XMSSMT };
             let set = key.iter().take(4).fold(0, |set, byte| set << 8 | CK_ULONG::from(*byte));
             let mut template = public(kind, &[(CKA_VALUE, key)]);
-            template.push(Attribute::number(CKA_PARAMETER_SET, set));
+            template.push(number(CKA_PARAMETER_SET, set));
             template
         }
     }
@@ -95,9 +95,9 @@ pub fn with_set(
     part: (CK_ATTRIBUTE_TYPE, &[u8]),
 ) -> Vec<Attribute> {
     let known = SETS.iter().find(|(name, _)| *name == set);
-    let (_, number) = known.unwrap_or_else(|| panic!("unknown parameter set {set}"));
+    let (_, set) = known.unwrap_or_else(|| panic!("unknown parameter set {set}"));
     let mut template = template(class, kind, &[part], &[usage]);
-    template.push(Attribute::number(CKA_PARAMETER_SET, *number));
+    template.push(number(CKA_PARAMETER_SET, *set));
     template
 }
 
@@ -122,7 +122,7 @@ pub fn with_key<T>(
     template: &[Attribute],
     work: impl FnOnce(ObjectHandle) -> Result<T, Miss<Failure>>,
 ) -> Result<T, Miss<Failure>> {
-    let key = match fixture.session.create_object(template) {
+    let key = match fixture.create_object(template) {
         Err(Failure { code: CKR_KEY_SIZE_RANGE | CKR_CURVE_NOT_SUPPORTED, .. }) => {
             return Err(Miss::Inexpressible);
         }
@@ -130,13 +130,13 @@ pub fn with_key<T>(
     };
     let outcome = work(key);
     // A failure here is not a result of this vector.
-    let _ = fixture.session.destroy_object(key);
+    let _ = fixture.destroy_object(key);
     outcome
 }
 
 /// Returns the value of a derived key, and destroys the key.
 pub fn value_of(fixture: &Fixture<'_>, key: ObjectHandle) -> Result<Vec<u8>, Miss<Failure>> {
-    let value = fixture.session.attribute(key, CKA_VALUE);
-    let _ = fixture.session.destroy_object(key);
+    let value = fixture.attribute(key, CKA_VALUE);
+    let _ = fixture.destroy_object(key);
     Ok(value?)
 }

@@ -7,7 +7,7 @@ use jeton_vectors::{Mac, Miss, Operation, Pair};
 use super::Outcome;
 use super::keys::{decrypting, on_curve, secret, value_of, verifying, with_key, with_set};
 use crate::cases::{decapsulate, encapsulate};
-use crate::fixture::{Fixture, open_key, with};
+use crate::fixture::{Fixture, number, open_key, with};
 
 pub fn carry_out(fixture: &Fixture<'_>, mechanism: &Mechanism, operation: &Operation) -> Outcome {
     match operation {
@@ -128,11 +128,11 @@ fn wraps(
     sealed: &[u8],
 ) -> Outcome {
     let inner = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    let made = fixture.session.unwrap_key(mechanism, key, sealed, &inner)?;
+    let made = fixture.unwrap_key(mechanism, key, sealed, &inner)?;
     same(&value_of(fixture, made)?, plain)?;
     with_key(fixture, &secret(CKK_GENERIC_SECRET, plain, &[]), |inner| {
         let mut out = vec![0; sealed.len() + 64];
-        let length = fixture.session.wrap_key(mechanism, key, inner, &mut out)?;
+        let length = fixture.wrap_key(mechanism, key, inner, &mut out)?;
         same(&out[..length], sealed)
     })
 }
@@ -144,10 +144,10 @@ fn derives(
     output: &[u8],
     length: usize,
 ) -> Outcome {
-    let length = Attribute::number(CKA_VALUE_LEN, length as CK_ULONG);
+    let length = number(CKA_VALUE_LEN, length as CK_ULONG);
     let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), length);
     with_key(fixture, base, |base| {
-        let made = fixture.session.derive_key(mechanism, base, &template)?;
+        let made = fixture.derive_key(mechanism, base, &template)?;
         same(&value_of(fixture, made)?, output)
     })
 }
@@ -162,7 +162,7 @@ fn private(pair: &Pair, kind: CK_KEY_TYPE, usage: CK_ATTRIBUTE_TYPE) -> Option<V
 /// Compares the value of a private key with the expected one, if the vector has it.
 fn has_value(fixture: &Fixture<'_>, key: ObjectHandle, pair: &Pair) -> Outcome {
     let Some(expected) = &pair.private else { return Ok(()) };
-    same(&fixture.session.attribute(key, CKA_VALUE)?, expected)
+    same(&fixture.attribute(key, CKA_VALUE)?, expected)
 }
 
 /// Checks that the public key verifies a signature of the private key. PKCS#11 has no seed for
@@ -192,7 +192,7 @@ fn kem(
         let template = with_set(CKO_PUBLIC_KEY, CKK_ML_KEM, &pair.set, CKA_ENCAPSULATE, part);
         with_key(fixture, &template, |public| {
             let (_, secret) = encapsulate(fixture, mechanism, public, 1568)?;
-            Ok(fixture.session.destroy_object(secret)?)
+            Ok(fixture.destroy_object(secret)?)
         })?;
     }
     let Some(template) = private(pair, CKK_ML_KEM, CKA_DECAPSULATE) else { return Ok(()) };

@@ -58,7 +58,6 @@ pub(crate) enum Attack {
     Composed,
 }
 
-/// The explorer for one victim.
 pub(crate) struct Explorer {
     rules: Rules,
     policy: Policy,
@@ -77,31 +76,23 @@ pub(crate) struct Explorer {
     pub(crate) tried: usize,
 }
 
-/// The victims.
 pub(crate) fn victims() -> [(&'static str, KeyState); 3] {
-    let kept = KeyState {
-        sensitive: true,
-        extractable: false,
-        with_trusted: false,
-        makeup: Makeup::Whole,
-        template: Template::Open,
-        counts_steps: false,
-    };
     [
-        ("never extractable", kept),
-        ("CKA_WRAP_WITH_TRUSTED", KeyState { extractable: true, with_trusted: true, ..kept }),
-        ("CKA_DERIVE_TEMPLATE", KeyState { template: Template::Protects, ..kept }),
+        ("never extractable", KEPT),
+        ("CKA_WRAP_WITH_TRUSTED", KeyState { extractable: true, with_trusted: true, ..KEPT }),
+        ("CKA_DERIVE_TEMPLATE", KeyState { template: Template::Protects, ..KEPT }),
     ]
 }
 
-pub(crate) const OPEN: KeyState = KeyState {
-    sensitive: false,
-    extractable: true,
+const KEPT: KeyState = KeyState {
+    sensitive: true,
+    extractable: false,
     with_trusted: false,
     makeup: Makeup::Whole,
     template: Template::Open,
     counts_steps: false,
 };
+pub(crate) const OPEN: KeyState = KeyState { sensitive: false, extractable: true, ..KEPT };
 impl Explorer {
     pub(crate) fn new(rules: Rules, policy: Policy, victim: KeyState) -> Self {
         let value = (0..LEN as u8).map(|at| Byte::of(Atom::Victim(at))).collect();
@@ -173,22 +164,14 @@ impl Explorer {
         if !may || !key.state.extractable || key.is_known() || key.calls.len() >= self.depth {
             return;
         }
-        let state = KeyState {
-            sensitive: true,
-            extractable: false,
-            with_trusted: false,
-            makeup: Makeup::Whole,
-            template: Template::Open,
-            counts_steps: false,
-        };
         let number = self.made.len() as u32;
         let number = *self.made.entry((usize::MAX, base, 0, 0)).or_insert(number);
         let calls: Vec<_> =
             key.calls.iter().copied().chain([number]).collect::<BTreeSet<_>>().into_iter().collect();
         if self.rules != Rules::Old {
-            self.open_otherwise(&key, (state, &calls));
+            self.open_otherwise(&key, (KEPT, &calls));
         }
-        self.add(Key { state, calls, ..key });
+        self.add(Key { state: KEPT, calls, ..key });
     }
 
     /// Whether a key is wrapped. At cb7123e8 a mask and a template did not prevent it.

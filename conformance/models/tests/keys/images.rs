@@ -10,7 +10,6 @@ pub(crate) const PADDED: usize = 64;
 /// A secret byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Atom {
-    /// A byte of the victim.
     Victim(u8),
     /// A byte of a one-way result.
     Result(u32, u8),
