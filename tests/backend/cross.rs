@@ -67,8 +67,7 @@ fn refuses_spoilt(what: &str, verifier: &mut dyn jeton::backend::Verifier, input
 }
 
 pub fn public_half_is_computed(from: &Provider, to: &Provider, (public, private): &Pair) {
-    let computed = to.keys.private(private).unwrap().public().unwrap();
-    assert!(computed == *public, "{} to {}", from.name, to.name);
+    assert!(to.keys.private(private).unwrap().public().unwrap() == *public, "{} to {}", from.name, to.name);
 }
 
 /// Expects that signing `input` fails with `error`. If it is `DataLenRange`, verification must fail

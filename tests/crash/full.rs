@@ -29,7 +29,6 @@ const DELAY: u64 = 1;
 /// An unprivileged user.
 const STRANGER: u32 = 65534;
 
-/// The mount options of the disk.
 const DISK: &str = "size=2m,mode=0700";
 
 /// Runs a child in its own mount namespace. Without the permission, prints a line instead.
@@ -231,8 +230,7 @@ pub fn read_only_child() {
 
     // The same process writes once the disk can be written.
     mount(&["-o", "remount,rw"], &disk);
-    let session = client.open();
-    client.login(session);
+    let session = client.user();
     stored(&client, session, 1);
     assert_eq!(client.flags() & flag::WRITE_PROTECTED, 0);
 
@@ -246,8 +244,7 @@ pub fn read_only_child() {
     mount(&["-o", "remount,ro"], copy.path());
     let other = slow(&copy);
     read_only_use(&other);
-    let session = other.open();
-    assert_eq!(other.find(session, &none().label("doomed")).len(), 21);
+    assert_eq!(other.find(other.open(), &none().label("doomed")).len(), 21);
     other.finalize().expect("a module");
     drop(other);
     assert!(Command::new("umount").arg(copy.path()).status().expect("umount").success());

@@ -137,8 +137,7 @@ fn every_kind() -> Vec<Kind> {
 }
 
 fn use_key(client: &Client, kind: Kind) {
-    let session = client.open();
-    client.module.login(session, User::User, PIN).expect("the user");
+    let session = client.user();
     let (public, private) = if kind == Kind::Rsa {
         client.generate(session, kind.generator(), &kind.request(), &none()).expect("a pair")
     } else {
@@ -251,8 +250,7 @@ const LONG: usize = 32 << 20;
 pub fn memory_child() {
     let provider = Provider::named(&argument::<String>()).expect("a backend");
     let client = with(&directory(), 10, provider);
-    let session = client.open();
-    client.module.login(session, User::User, PIN).expect("the user");
+    let session = client.user();
     let aes = pair(&client, session, Kind::Aes, &none()).0;
     let hmac = pair(&client, session, Kind::Generic, &none()).0;
     let [ed25519, ml_dsa] =

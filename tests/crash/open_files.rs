@@ -54,7 +54,7 @@ pub fn sign_child() {
     let client = &Client { module, slot, directory };
     let login = |slot| {
         let session = client.open_session(slot, Access::ReadWrite).expect("a session");
-        client.module.login(session, User::User, PIN).expect("the user");
+        client.login(session);
         let key = |label, usage| client.find_one(session, &none().label(label).flag(usage, true));
         let (private, public) = (key("key", A::SIGN), key("key", A::VERIFY));
         Signer { slot, private, public, doomed: key("doomed", A::SIGN) }
@@ -131,7 +131,7 @@ pub fn sign() {
     slots.pop();
     for (place, slot) in slots.iter().enumerate() {
         let session = client.open_session(*slot, Access::ReadWrite).expect("a session");
-        client.module.login(session, User::User, PIN).expect("the user");
+        client.login(session);
         for label in ["key", "doomed"] {
             pair(&client, session, Kind::P256, &none().stored().label(label));
         }

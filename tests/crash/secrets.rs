@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{Kind, key_object};
 use crate::process::{Process, Random, argument, directory, number};
 use crate::scan::{Scanner, Sought, Turned};
-use crate::support::{Client, Directory, Functions, LABEL, none};
-use crate::uses::{Fixture, generate, shown};
+use crate::support::{Client, Directory, Functions, LABEL, none, shown};
+use crate::uses::{Fixture, generate};
 
 #[derive(Serialize, Deserialize)]
 struct Plan {

@@ -17,13 +17,12 @@ use jeton::module::{Derived, Output};
 
 use crate::keys::key_object;
 use crate::scan::Sought;
-use crate::support::{Attributes, Client, none, plain};
+use crate::support::{Client, none, plain, shown};
 
 /// A key, with the other objects that its uses need.
 pub struct Fixture<'a> {
     pub client: &'a Client,
     pub session: SessionHandle,
-    /// The private or secret key.
     pub key: ObjectHandle,
     /// Its public key, or the same secret key.
     pub public: ObjectHandle,
@@ -33,10 +32,6 @@ pub struct Fixture<'a> {
     pub peer: Vec<u8>,
     /// Secrets that the uses produced.
     pub made: Vec<Sought>,
-}
-
-pub fn shown() -> Attributes {
-    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
 impl Fixture<'_> {

@@ -71,7 +71,6 @@ pub struct Task {
     pub seed: u64,
 }
 
-/// Works until it is killed.
 pub fn child() {
     let client = client(&directory(), u32::MAX);
     let mut worker = Worker::new(&client, &argument(), |line| println!("{line}"));

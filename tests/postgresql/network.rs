@@ -31,7 +31,6 @@ struct Network {
     proxy: Proxy,
     directory: Arc<Directory>,
     server: Server,
-    /// A host without the proxy.
     near: Client,
 }
 

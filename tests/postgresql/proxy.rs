@@ -118,7 +118,6 @@ fn accept(listener: &TcpListener, rules: &Arc<Rules>) {
 }
 
 impl Rules {
-    /// Waits until the partition ends.
     fn wait_for_network(&self) {
         while self.is_partitioned.load(Ordering::Acquire) && !self.is_over.load(Ordering::Acquire) {
             thread::sleep(LOOK);

@@ -102,13 +102,10 @@ fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
     let cancelled = open();
     assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
     let id = client.async_id(cancelled, GenerateKeyPair).expect("a number");
-    let flags = jeton::id::mechanism_flag::GENERATE;
-    assert_eq!(client.cancel(cancelled, flags), Ok(()));
+    assert_eq!(client.cancel(cancelled, jeton::id::mechanism_flag::GENERATE), Ok(()));
     assert_eq!(client.async_id(cancelled, GenerateKeyPair), Ok(id));
-    let flags = jeton::id::mechanism_flag::GENERATE_KEY_PAIR;
-    assert_eq!(client.cancel(cancelled, flags), Ok(()));
-    let over = Err(Error::OperationNotInitialized);
-    assert_eq!(complete(&client, cancelled, GenerateKeyPair), over);
+    assert_eq!(client.cancel(cancelled, jeton::id::mechanism_flag::GENERATE_KEY_PAIR), Ok(()));
+    assert_eq!(complete(&client, cancelled, GenerateKeyPair), Err(Error::OperationNotInitialized));
     assert_eq!(client.async_join(cancelled, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
 
     assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
@@ -158,8 +155,7 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
     let slot = module.slots().expect("slots")[0];
     module.init_token(slot, SO_PIN, LABEL).expect("a token");
     assert_eq!(module.open_async_session(slot, Access::ReadWrite), Err(Error::SessionAsyncNotSupported));
-    let flags = module.token(slot).expect("a token").flags;
-    assert_eq!(flags & token_flag::ASYNC_SESSION_SUPPORTED, 0);
+    assert_eq!(module.token(slot).expect("a token").flags & token_flag::ASYNC_SESSION_SUPPORTED, 0);
 }
 
 #[test]

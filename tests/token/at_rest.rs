@@ -67,8 +67,7 @@ fn a_locked_private_key_lacks_the_same_attributes_as_after_a_login() {
     let (client, session) = one_user();
     let (_, key) = pair(&client, session, Kind::P256, &none().stored().flag(A::PRIVATE, false));
     let check = |key| {
-        let invalid = Err(Error::AttributeTypeInvalid);
-        assert_eq!(client.read(session, key, A::CHECK_VALUE), invalid);
+        assert_eq!(client.read(session, key, A::CHECK_VALUE), Err(Error::AttributeTypeInvalid));
         assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
     };
     check(key);
@@ -153,8 +152,7 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
         assert_eq!(client.find(session, &none()).len(), if user == User::User { 5 } else { 4 });
         // Another process finds the same objects.
         let other = Client::beside(&directory, DEFAULT, "");
-        let others = other.user();
-        assert_eq!(other.find(others, &none()).len(), 5);
+        assert_eq!(other.find(other.user(), &none()).len(), 5);
     }
 }
 
@@ -296,8 +294,7 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     drop(reading);
     assert!(contains(&bytes_on_disk(&copy), &record[2..26]));
     let other = Client::beside(&copy, DEFAULT, "");
-    let session = other.user();
-    assert_eq!(other.find(session, &none()), []);
+    assert_eq!(other.find(other.user(), &none()), []);
     assert!(!contains(&bytes_on_disk(&copy), &record[2..26]));
 }
 
@@ -450,6 +447,5 @@ fn a_token_initialised_with_a_sealing_key_needs_it() {
     let client = Client::beside(&directory, DEFAULT, &configuration);
     client.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
     let other = Client::beside(&directory, DEFAULT, "");
-    let session = other.open();
-    assert_eq!(other.module.login(session, User::SecurityOfficer, SO_PIN), Err(Error::DeviceError));
+    assert_eq!(other.module.login(other.open(), User::SecurityOfficer, SO_PIN), Err(Error::DeviceError));
 }

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use jeton::audit::{Audit, Record, Threads};
 use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
 use jeton::module::{Access, Output, User};
 use jeton::object::AttributeView;
 use serde_json::{Value, json};
 
-use crate::keys::{Kind, RSA, pair, secret};
+use crate::keys::{Kind, RSA, pair};
+use crate::objects::aes;
 use crate::support::{
     Attributes, Client, DEFAULT, Directory, Functions, LABEL, PIN, SO_PIN, data, plain, release_later, shown,
 };
@@ -210,10 +211,6 @@ fn a_read_of_a_secret_value_is_recorded() {
     assert!(others.into_iter().all(|record| record.get("attributes").is_none()));
 }
 
-fn aes() -> Attributes {
-    secret(KeyType::AES, &[7; 32])
-}
-
 #[test]
 fn processes_and_restarts_of_a_module_share_a_chain() {
     let (client, file) = audited(DEFAULT);
@@ -291,8 +288,7 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
     // The record of the first login is lost, and the chain continues.
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
     let client = Client::beside(&client.directory, DEFAULT, &configuration);
-    let session = client.open();
-    assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
+    assert_eq!(client.module.login(client.open(), User::SecurityOfficer, SO_PIN), Ok(()));
     client.finalize().expect("a module");
     let functions: Vec<_> = records(&file, DEFAULT).iter().map(said).collect();
     assert_eq!(functions.len(), 2, "{functions:?}");

@@ -17,7 +17,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{Client, DEFAULT, Directory, PIN, data, none, one_user};
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -8,6 +8,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::flow::Wrapping;
 use jeton::mechanism::{self, Mechanism, Params, Shape};
 
+use crate::guards::hidden;
 use crate::keys::{P256, key_object, secret};
 use crate::rsa::oaep;
 use crate::support::{
@@ -77,10 +78,6 @@ fn key(usages: &[A], more: &Attributes) -> Attributes {
         .fold(key, |key, id| key.flag(*id, usages.contains(id)))
 }
 
-fn protecting() -> Attributes {
-    none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false)
-}
-
 fn generic() -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET)
 }
@@ -97,7 +94,7 @@ fn a_protected_key_is_opened_as_a_whole_by_its_own_form_alone() {
     let wraps = client.create(session, &key(&[A::WRAP], &none())).expect("a key");
     let opens = client.create(session, &key(&[A::UNWRAP], &none())).expect("a key");
     let protects = key(&[A::UNWRAP], &none());
-    let protects = client.create_with(session, &protects, A::UNWRAP_TEMPLATE, &protecting()).expect("a key");
+    let protects = client.create_with(session, &protects, A::UNWRAP_TEMPLATE, &hidden()).expect("a key");
     let victim = generic().bytes(A::VALUE, &KEY).and(&shown());
     let victim = client.create(session, &victim).expect("a key");
     let (mut opened, mut joined, mut kept) = (0, Vec::new(), 0);
@@ -142,7 +139,7 @@ fn pair(client: &Client, session: SessionHandle, kind: M, list: Option<M>) -> (O
         Some(id) => private.bytes(A::ALLOWED_MECHANISMS, &id.0.to_le_bytes()),
         None => private,
     };
-    let protecting = protecting();
+    let protecting = hidden();
     let private = private.within(A::UNWRAP_TEMPLATE, &protecting);
     let made = client.generate_key_pair(session, &plain(kind), &public.template(), &private);
     made.expect("a pair")
@@ -221,15 +218,15 @@ fn a_key_is_not_wrapped_if_it_would_lose_a_mark() {
     let by = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
     let trust = none().flag(A::TRUSTED, true);
     client.as_so(session, || client.set(session, by, &trust).expect("trust"));
-    let hidden = none().flag(A::SENSITIVE, true).flag(A::WRAP_WITH_TRUSTED, true).flag(A::DERIVE, true);
-    let base = generic().bytes(A::VALUE, &KEY).and(&hidden);
+    let marks = none().flag(A::SENSITIVE, true).flag(A::WRAP_WITH_TRUSTED, true).flag(A::DERIVE, true);
+    let base = generic().bytes(A::VALUE, &KEY).and(&marks);
     let whole = client.create(session, &base).expect("a key");
     let kwp = plain(M::AES_KEY_WRAP_KWP);
     client.wrap(session, &kwp, by, whole).expect("a wrapped key");
     let mask = Mechanism { params: Params::Data([1; 32].into()), ..plain(M::XOR_BASE_AND_DATA) };
     let masked = client.derive_key(session, &mask, whole, &generic().template()).expect("a key");
     assert_eq!(client.wrap(session, &kwp, by, masked), Err(Error::KeyNotWrappable));
-    let hides = client.create_with(session, &base, A::DERIVE_TEMPLATE, &protecting()).expect("a key");
+    let hides = client.create_with(session, &base, A::DERIVE_TEMPLATE, &hidden()).expect("a key");
     assert_eq!(client.wrap(session, &kwp, by, hides), Err(Error::KeyNotWrappable));
 }
 

@@ -41,7 +41,7 @@ fn secret(key_type: KeyType, len: u8, more: &Attributes) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &value).and(more)
 }
 
-fn derives() -> Attributes {
+pub fn derives() -> Attributes {
     none().flag(A::DERIVE, true)
 }
 
@@ -62,7 +62,7 @@ fn with_template(client: &Client, session: SessionHandle, key: &Attributes, id: 
     client.create_object(session, &template).expect("a key")
 }
 
-fn len(len: u64) -> Attributes {
+pub fn len(len: u64) -> Attributes {
     none().number(A::VALUE_LEN, len)
 }
 
@@ -99,7 +99,7 @@ fn only_with_trusted() -> Attributes {
     none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true).flag(A::WRAP_WITH_TRUSTED, true)
 }
 
-fn hidden() -> Attributes {
+pub fn hidden() -> Attributes {
     none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false)
 }
 
@@ -146,8 +146,7 @@ fn the_start_of_an_unreadable_key_only_enciphers() {
         let made = derive(client, session, cut(SHA256), key, &generic(31)).expect("a key");
         assert_eq!(digests(client, session, made), Err(Error::KeyIndigestible));
         assert_eq!(client.set(session, made, &derives()), Err(Error::AttributeReadOnly));
-        let copied = client.copy(session, made, &none().flag(A::SIGN, true));
-        assert!(copied.is_err());
+        assert!(client.copy(session, made, &none().flag(A::SIGN, true)).is_err());
         let aes = len(16).number(A::KEY_TYPE, KeyType::AES.0).flag(A::ENCRYPT, true);
         let aes = derive(client, session, cut(SHA256), key, &aes).expect("a key");
         let mechanism = with_iv(M::AES_CBC_PAD, &[1; 16]);

@@ -8,6 +8,7 @@ use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use serde_json::Value;
 
 use crate::derive::derive;
+use crate::guards::{derives, len};
 use crate::keys::key_object;
 use crate::support::{Attributes, Client, DEFAULT, Directory, none, one_user, plain, shown};
 
@@ -28,16 +29,8 @@ fn known(client: &Client, session: SessionHandle, len: u8) -> ObjectHandle {
     client.create(session, &key).expect("a key")
 }
 
-fn derives() -> Attributes {
-    none().flag(A::DERIVE, true)
-}
-
 fn data(bytes: &[u8]) -> Params {
     Params::Data(bytes.into())
-}
-
-fn len(len: u64) -> Attributes {
-    none().number(A::VALUE_LEN, len)
 }
 
 fn extended(shared: Option<ObjectHandle>) -> (M, Params) {

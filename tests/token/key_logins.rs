@@ -75,8 +75,7 @@ fn every_operation_with_always_authenticate_waits_for_the_pin() {
     assert_eq!(client.sign_message(session, b"data", Output::Buffer(&mut out)), refused);
     assert_eq!(client.sign_message_begin(session), Err(Error::UserNotLoggedIn));
     // The state of a message-based operation is never saved.
-    let state = client.operation_state(session, Output::Length);
-    assert!(state.is_err());
+    assert!(client.operation_state(session, Output::Length).is_err());
     client.message_sign_cancel(session).expect("a session");
     let never = none().flag(A::ALWAYS_AUTHENTICATE, false);
     assert_eq!(client.set(session, rsa, &never), Err(Error::AttributeReadOnly));

@@ -216,7 +216,6 @@ pub fn pair(
 pub const PRIME: &str = "ffffffffffffffffc90fdaa22168c234c4c6628b80dc1cd129024e088a67cc74020bbea63b139b22514a\
     08798e3404ddef9519b3cd3a431b302b0a6df25f14374fe1356d6d51c245e485b576625e7ec6f44c42e9a637ed6b0bff5cb6f406b\
     7edee386bfb5a899fa5ae9f24117c4b1fe649286651ece65381ffffffffffffffff";
-/// The generator of this Diffie-Hellman group.
 pub const BASE: &str = "02";
 
 /// Returns the attributes of the Diffie-Hellman group for a public template.

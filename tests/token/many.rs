@@ -42,7 +42,7 @@ fn add_token(client: &Client) -> SlotId {
 
 fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
     let session = client.open_session(slot, Access::ReadWrite).expect("a session");
-    client.module.login(session, User::User, PIN).expect("the user");
+    client.login(session);
     session
 }
 
@@ -120,8 +120,7 @@ fn open_files_stay_within_the_limit() {
     let other = Client::beside(&client.directory, DEFAULT, &limited());
     for (slot, session) in slots.iter().zip(sessions) {
         assert_eq!(client.find(session, &data("an object")).len(), 3);
-        let session = user_of(&other, *slot);
-        assert_eq!(other.find(session, &data("an object")).len(), 3);
+        assert_eq!(other.find(user_of(&other, *slot), &data("an object")).len(), 3);
     }
 }
 
@@ -153,7 +152,7 @@ fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
     for _ in 0..20 {
         assert_eq!(writer.module.login(session, User::User, b"wrong"), Err(Error::PinIncorrect));
         assert_ne!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
-        writer.module.login(session, User::User, PIN).expect("the user");
+        writer.login(session);
         assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
         writer.logout(session).expect("a login");
     }
@@ -307,8 +306,7 @@ fn wrong_pins_are_counted_across_closings() {
         close_file(&client, slots[0], &slots);
     };
     (0..3).for_each(|_| wrong(Error::PinIncorrect));
-    let flags = client.token(slots[0]).expect("a token").flags;
-    assert_ne!(flags & token_flag::USER_PIN_LOCKED, 0);
+    assert_ne!(client.token(slots[0]).expect("a token").flags & token_flag::USER_PIN_LOCKED, 0);
     wrong(Error::PinLocked);
 }
 
@@ -406,6 +404,5 @@ fn a_token_with_another_serial_number_in_the_same_file_is_refused() {
     let other = Connection::open(&path).expect("a file");
     other.execute("UPDATE token SET serial = '0000000000000000'", []).expect("a row");
     drop(other);
-    let opened = client.open_session(slots[0], Access::ReadWrite);
-    assert_eq!(opened.map(drop), Err(Error::DeviceRemoved));
+    assert_eq!(client.open_session(slots[0], Access::ReadWrite).map(drop), Err(Error::DeviceRemoved));
 }

@@ -7,7 +7,7 @@ use jeton::module::Access;
 use crate::keys::{RSA, key_object, secret};
 use crate::support::{Attributes, Client, DEFAULT, data, none, one_user};
 
-fn aes() -> Attributes {
+pub fn aes() -> Attributes {
     secret(KeyType::AES, &[7; 32])
 }
 

@@ -375,8 +375,7 @@ fn each_new_pin_has_another_mark() {
     client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let [last, none] = marks();
     assert!(last.is_some() && last != new && none.is_none());
-    let free = client.slots().expect("slots")[1];
-    assert_eq!(client.pin_mark(free, User::User), Ok(None));
+    assert_eq!(client.pin_mark(client.slots().expect("slots")[1], User::User), Ok(None));
 }
 
 #[test]

@@ -104,8 +104,7 @@ fn an_application_that_is_dropped_gives_its_memory_back() {
     with_quota(4 * MIB, |client, quota| {
         let before = quota.used();
         let other = application(client, quota);
-        let session = other.open();
-        other.login(session);
+        let session = other.user();
         other.create(session, &large("a", 100_000)).expect("an object");
         assert!(quota.used() > before);
         drop(other);
@@ -226,8 +225,7 @@ fn parameters_of_operations_are_taken_from_the_quota() {
         assert_eq!(quota.used(), begun);
         module.encrypt_cancel(session).expect("an operation");
         init(&long).expect("an operation");
-        let second = client.open();
-        assert_eq!(module.encrypt_init(second, &long, key), Err(Error::DeviceMemory));
+        assert_eq!(module.encrypt_init(client.open(), &long, key), Err(Error::DeviceMemory));
     });
 }
 

@@ -32,8 +32,7 @@ fn the_login_ends_with_the_last_session() {
     let state = |session| client.session(session).expect("a session").state;
     assert_eq!(state(second), state::RW_USER_FUNCTIONS);
     client.close_session(second).expect("a session");
-    let third = client.open();
-    assert_eq!(state(third), state::RW_PUBLIC_SESSION);
+    assert_eq!(state(client.open()), state::RW_PUBLIC_SESSION);
 }
 
 #[test]

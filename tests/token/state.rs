@@ -279,7 +279,7 @@ fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
     assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 
     assert_eq!(restore(private), Ok(()));
-    // The caller may pass the same key in both arguments, as pkcs11-DEFAULT does. Another key
+    // The caller may pass the same key in both arguments, as pkcs11-provider does. Another key
     // in the argument that is not needed is refused.
     assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
     assert_eq!(module.set_operation_state(session, &state, other, private), Err(Error::KeyNotNeeded));

@@ -312,8 +312,7 @@ fn rsa_needs_2048_bits_and_a_large_exponent() {
         let key = client.find_one(session, &none().label(label));
         assert_eq!(client.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
     }
-    let made = rsa_pair(&client, session, 1024, &[A::VERIFY], &[A::SIGN]);
-    assert_eq!(made.err(), Some(Error::KeySizeRange));
+    assert_eq!(rsa_pair(&client, session, 1024, &[A::VERIFY], &[A::SIGN]).err(), Some(Error::KeySizeRange));
 }
 
 #[test]

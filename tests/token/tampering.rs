@@ -13,6 +13,7 @@ use jeton::store::Change;
 use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
+use crate::files::beside;
 use crate::keys::{Kind, pair};
 use crate::support::{Client, DEFAULT, Directory, Functions, PIN, data, none, one_user, plain};
 
@@ -22,7 +23,6 @@ fn connect(client: &Client) -> Connection {
     connection
 }
 
-/// Runs SQL statements as the attacker.
 fn tamper(client: &Client, statements: &str) {
     connect(client).execute_batch(statements).expect("statements");
 }
@@ -184,8 +184,7 @@ fn a_file_with_a_rollback_journal_beside_it_is_refused() {
     let path = client.directory.file("jeton");
     std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
     let other = Client::beside(&client.directory, DEFAULT, "");
-    let refused = other.open_session(other.slot, Access::ReadWrite);
-    assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
+    assert_eq!(other.open_session(other.slot, Access::ReadWrite).err(), Some(Error::TokenNotRecognized));
 }
 
 #[test]
@@ -279,8 +278,7 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
     // Without the counter an older copy is accepted.
     assert_eq!(seen(&directory, DEFAULT), ["one"]);
     let client = Client::beside(&directory, DEFAULT, &configuration);
-    let session = client.open();
-    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+    assert_eq!(client.module.login(client.open(), User::User, PIN), Err(Error::DeviceError));
 }
 
 #[test]
@@ -298,8 +296,7 @@ fn a_counter_refuses_a_copy_with_an_older_pin() {
     client.finalize().expect("a module");
     std::fs::write(&path, copy).expect("the token file");
     let client = Client::beside(&directory, DEFAULT, &configuration);
-    let session = client.open();
-    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+    assert_eq!(client.module.login(client.open(), User::User, PIN), Err(Error::DeviceError));
 }
 
 fn with_counter(counters: &Directory) -> String {
@@ -371,8 +368,7 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
         assert_eq!(client.find_init(session, &none().template()), Err(Error::DeviceRemoved), "{name}");
         assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
         let other = Client::beside(&client.directory, DEFAULT, &configuration);
-        let session = other.open();
-        assert_eq!(other.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
+        assert_eq!(other.module.login(other.open(), User::User, PIN), Err(Error::DeviceError), "{name}");
         assert!(counted(&counters) >= before, "{name} lowered the counter");
     }
 }
@@ -494,24 +490,18 @@ fn killed(provider: &'static Provider) -> (Client, Files) {
     let session = client.user();
     pair(&client, session, Kind::P256, &none().stored().label("pair"));
     let path = client.directory.file("jeton");
-    let read = |suffix| (suffix, std::fs::read(named(&path, suffix)).expect("a file of the token"));
+    let read = |suffix| (suffix, std::fs::read(beside(&path, suffix)).expect("a file of the token"));
     let files = ["", "-wal", "-shm"].map(read).to_vec();
     client.finalize().expect("a module");
     (client, files)
 }
 
-fn named(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 fn restore(path: &Path, files: &Files) {
     for suffix in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(named(path, suffix));
+        let _ = std::fs::remove_file(beside(path, suffix));
     }
     for (suffix, content) in files {
-        std::fs::write(named(path, suffix), content).expect("a file of the token");
+        std::fs::write(beside(path, suffix), content).expect("a file of the token");
     }
 }
 
@@ -612,7 +602,7 @@ fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
         restore(&path, &files);
         let holder = Client::beside(&client.directory, provider, "");
         holder.user();
-        let index = std::fs::File::options().read(true).write(true).open(named(&path, "-shm"));
+        let index = std::fs::File::options().read(true).write(true).open(beside(&path, "-shm"));
         let index = index.expect("the index");
         let mut byte = [0];
         index.read_exact_at(&mut byte, at as u64).expect("a byte");

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::User;
 use serde::{Deserialize, Serialize};
 
 use super::is_installed;
@@ -177,7 +176,7 @@ pub fn case() {
     let others: Vec<_> = hosts.iter().map(|host| client(host, u32::MAX)).collect();
     check(&one, session, &left);
     one.logout(session).expect("the user");
-    one.module.login(session, User::User, PIN).expect("the user");
+    one.login(session);
     check(&one, session, &left);
     others.iter().for_each(|other| check(other, other.user(), &left));
     println!(
