@@ -37,7 +37,6 @@ const PORT: u16 = 7512;
 /// The addresses that [`Namespaces`] gives to the first hosts.
 const HOSTS: [&str; 2] = ["198.18.1.1", "198.18.1.2"];
 
-/// The client process: its library parameters.
 #[derive(Serialize, Deserialize)]
 struct Role(String);
 

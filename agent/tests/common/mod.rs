@@ -129,7 +129,6 @@ impl Agent {
         kill_process(Pid::from_child(&self.child), signal).expect("a process");
     }
 
-    /// Waits for the end.
     pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("a child")
     }
@@ -138,7 +137,6 @@ impl Agent {
         &self.socket
     }
 
-    /// Returns the number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

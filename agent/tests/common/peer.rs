@@ -15,7 +15,6 @@ use serde_bytes::Bytes;
 /// A connection to an agent, and the number of its last request with calls.
 pub struct Peer(pub UnixStream, pub u32);
 
-/// What a call returned.
 pub struct Returned {
     pub code: CK_RV,
     /// What the function wrote.
@@ -62,7 +61,6 @@ impl Peer {
         }
     }
 
-    /// Returns whether the agent still answers.
     pub fn is_served(&mut self) -> bool {
         let arguments = vec![Argument::Number(1), Argument::Output(false, Some(0))];
         self.call(0, Function::C_GetSlotList, arguments) == Some(CKR_OK)
@@ -117,7 +115,6 @@ impl Peer {
         u64::from_ne_bytes(returned.outputs[0][..].try_into().expect("a handle"))
     }
 
-    /// Logs in.
     pub fn login(&mut self, session: u64, user: CK_USER_TYPE, pin: &str) -> Returned {
         let arguments = vec![Argument::Number(user), text(pin)];
         self.returned(session, Function::C_Login, arguments).expect("an answer")
@@ -150,7 +147,6 @@ pub fn text(text: &str) -> Argument<'_> {
     Argument::Input(Input::Data(Bytes::new(text.as_bytes())))
 }
 
-/// Returns a message.
 pub fn encoded(request: &Request<'_>) -> Vec<u8> {
     let mut message = Vec::new();
     protocol::append(request, &mut message).expect("a message");

@@ -30,7 +30,6 @@ pub struct Outcome {
     pub codes: Vec<(String, CK_RV)>,
     /// What must not happen.
     pub wrong: Vec<String>,
-    /// The time of the slowest call.
     pub slowest: Duration,
 }
 

@@ -39,7 +39,6 @@ impl Guarded {
         Self::of(&number.to_ne_bytes())
     }
 
-    /// Returns the address of the bytes.
     pub fn pointer<T>(&self) -> *mut T {
         self.map.wrapping_add(PAGE - self.len).cast()
     }
@@ -53,7 +52,6 @@ impl Guarded {
         unsafe { std::slice::from_raw_parts(self.pointer(), self.len) }.to_vec()
     }
 
-    /// Returns the number at this offset.
     pub fn word(&self, at: usize) -> u64 {
         u64::from_ne_bytes(self.bytes()[at..at + 8].try_into().expect("8 bytes"))
     }

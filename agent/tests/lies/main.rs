@@ -41,9 +41,7 @@ struct Role(PathBuf);
 /// What the client process does next.
 #[derive(Serialize, Deserialize)]
 enum Order {
-    /// A case.
     Run(usize),
-    /// Opens a new session.
     Renew,
 }
 

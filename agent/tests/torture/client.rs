@@ -36,7 +36,6 @@ const LONG: usize = 1_500_000;
 /// What a client is started with.
 #[derive(Serialize, Deserialize)]
 pub struct Role {
-    /// The library parameters.
     pub parameters: String,
     /// Begins the labels of its objects.
     pub name: String,
@@ -66,7 +65,6 @@ pub enum Said {
     Calls(BTreeMap<String, u64>),
     /// Something that must not happen.
     Wrong(String),
-    /// The client ended in order.
     Ended,
 }
 
@@ -82,7 +80,6 @@ struct Client {
     stop: AtomicBool,
 }
 
-/// A call failed.
 struct Failed;
 
 /// Returns whether a fault may lead to this code.

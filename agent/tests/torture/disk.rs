@@ -54,7 +54,6 @@ impl Disk {
         }
     }
 
-    /// Gives the free space back.
     pub fn free(&self) {
         // The disk may have failed meanwhile, or the file was not made.
         let _ = std::fs::remove_file(self.filler());

@@ -1,6 +1,5 @@
 //! The faults, and which of them this run has.
 
-/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The proxy forwards bytes later.
@@ -64,7 +63,6 @@ impl Chosen {
         Self { network: choose(NETWORK), machine: choose(MACHINE) }
     }
 
-    /// Returns whether a run has faults.
     pub fn is_empty(&self) -> bool {
         self.network.is_empty() && self.machine.is_empty()
     }

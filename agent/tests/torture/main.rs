@@ -466,7 +466,6 @@ impl Torture {
         }
     }
 
-    /// Looks at the agents that run.
     fn look(&mut self) {
         for at in 0..self.hosts.len() {
             let host = &mut self.hosts[at];

@@ -25,7 +25,6 @@ pub struct Proxy(Arc<Rules>);
 
 struct Rules {
     faults: Vec<Fault>,
-    /// Whether there are no more faults.
     is_calm: AtomicBool,
     /// The connections to the agent.
     open: AtomicU64,
@@ -50,7 +49,6 @@ impl Proxy {
         Self(rules)
     }
 
-    /// Ends the faults.
     pub fn calm(&self) {
         self.0.is_calm.store(true, Ordering::Release);
     }

@@ -105,7 +105,6 @@ impl Acme {
         Ok(modules::status(report.rows.iter().any(|row| !row.failures.is_empty())))
     }
 
-    /// Returns a row for each server.
     fn load(&self, setting: &Setting, algorithm: &Algorithm, clients: u64) -> Vec<Row> {
         let row = |(server, _): &(String, String)| {
             let names = [algorithm.name.to_owned(), clients.to_string(), server.clone()];
