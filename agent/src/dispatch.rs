@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::Argument;
-use jeton_agent_wire::layout::Written;
+use jeton_agent_wire::layout::{ATTRIBUTE, ATTRIBUTE_READ, Written};
 use jeton_agent_wire::{Function, Malformed, Parameter, functions, writes};
 use serde_bytes::Bytes;
 
@@ -112,11 +112,11 @@ macro_rules! serve {
             ($($g)* $a.pointer(), $a.length(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Template $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest, $c.budget)?;}
+        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest, &ATTRIBUTE, $c.budget)?;}
             ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Values $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = TemplateGiven::take_read($c.rest, $c.budget)?;}
+        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest, &ATTRIBUTE_READ, $c.budget)?;}
             ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
     };
 }

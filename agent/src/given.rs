@@ -5,9 +5,7 @@ use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Argument, Content, Input};
-use jeton_agent_wire::layout::{
-    ATTRIBUTE, ATTRIBUTE_READ, Layout, MAX_ATTRIBUTES, MAX_PLAIN, MAX_ROOM, Parameter,
-};
+use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_PLAIN, MAX_ROOM, Parameter};
 use jeton_agent_wire::{MAX_SHORT, Malformed, mechanism};
 use serde_bytes::Bytes;
 
@@ -313,17 +311,8 @@ pub struct TemplateGiven<'a> {
 }
 
 impl<'a> TemplateGiven<'a> {
-    /// Takes the attributes of a template.
-    pub fn take(arguments: Arguments<'a, '_>, budget: &mut Budget) -> Result<Self, Unserved> {
-        Self::take_with(arguments, &ATTRIBUTE, budget)
-    }
-
-    /// Takes the attributes of `C_GetAttributeValue`.
-    pub fn take_read(arguments: Arguments<'a, '_>, budget: &mut Budget) -> Result<Self, Unserved> {
-        Self::take_with(arguments, &ATTRIBUTE_READ, budget)
-    }
-
-    fn take_with(
+    /// Takes the attributes of a template. `layout` says whether the function reads or writes them.
+    pub fn take(
         arguments: Arguments<'a, '_>,
         layout: &'static Layout,
         budget: &mut Budget,

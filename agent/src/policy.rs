@@ -59,7 +59,7 @@ impl Connection<'_> {
         {
             return self.answer_with(application, session, CKR_OK, Vec::new(), frame).map(Some);
         }
-        if let (Function::C_GetSlotList, true) = (call.function, rule.hides_slots())
+        if let (Function::C_GetSlotList, true) = (call.function, rule.tokens.is_some())
             && let [_, Argument::Output(is_given, Some(room))] = call.arguments[..]
         {
             let slots = module.slots().unwrap_or_default();

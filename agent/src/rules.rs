@@ -63,7 +63,7 @@ pub struct Rule {
     certificate: Option<String>,
     /// The labels of the tokens that the client sees, or `serial:` and their serial numbers.
     /// Absent: all.
-    tokens: Option<Vec<String>>,
+    pub(crate) tokens: Option<Vec<String>>,
     /// The labels of the token objects that the client sees and may make. Absent: all.
     pub objects: Option<Vec<String>>,
     /// The functions that are refused. `C_Generate*` stands for all that begin so.
@@ -279,11 +279,6 @@ impl Rule {
     pub fn sees(&self, module: &Module, slot: SlotId) -> bool {
         let Some(tokens) = &self.tokens else { return true };
         module.token(slot).is_ok_and(|token| tokens.iter().any(|one| names(one, &token)))
-    }
-
-    /// Returns whether the client sees only some slots.
-    pub fn hides_slots(&self) -> bool {
-        self.tokens.is_some()
     }
 
     /// Returns whether the agent logs in to the token of a slot itself.

@@ -102,11 +102,6 @@ fn starts(function: Function) -> Option<usize> {
     }
 }
 
-/// Returns whether a function takes a part of a message. A message that lacks one is another one.
-fn takes_part(function: Function) -> bool {
-    ["Update", "Next"].iter().any(|end| function.name().ends_with(end))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -278,7 +273,8 @@ impl Application {
             let call = read_call(function, arguments);
             call.and_then(|call| self.call_in(&known, &mut session, &call, arguments))
         };
-        let lacks_part = takes_part(function)
+        // A message that lacks a part is another one.
+        let lacks_part = ["Update", "Next"].iter().any(|end| function.name().ends_with(end))
             && matches!(outcome, Ok(CKR_DEVICE_MEMORY) | Err(CKR_DEVICE_MEMORY | CKR_HOST_MEMORY));
         if outcome == Err(CKR_DEVICE_ERROR) || lacks_part {
             // The error ends the operations, also at an agent that goes on.
