@@ -37,6 +37,8 @@ pub struct Register {
     path: PathBuf,
     /// The device and the number of the file that is open.
     file: (u64, u64),
+    /// What SQLite calls the version of the data, and how often it or the file changed.
+    version: (i64, u64),
 }
 
 /// A CA of the list.
@@ -119,13 +121,21 @@ impl Register {
         Ok(register)
     }
 
-    /// Opens the list again if another file has its name, as after a restore.
-    pub fn refresh(&mut self) -> Result<(), Error> {
+    /// Returns a number that changes when another process changes the list: what was read since it
+    /// last changed is still so. Opens the list again if another file has its name, as after a
+    /// restore.
+    pub fn version(&mut self) -> Result<u64, Error> {
         let data = std::fs::metadata(&self.path).map_err(Error::io(&self.path))?;
+        let (_, changes) = self.version;
         if self.file != (data.dev(), data.ino()) {
-            *self = Self::open(&self.path.clone())?;
+            *self = Self { version: (0, changes + 1), ..Self::open(&self.path)? };
         }
-        Ok(())
+        let read = || self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0));
+        let version = self.done(read())?;
+        if version != self.version.0 {
+            self.version = (version, self.version.1 + 1);
+        }
+        Ok(self.version.1)
     }
 
     /// Until the end of this transaction, all that is read is of one moment.
@@ -181,7 +191,7 @@ impl Register {
             Ok(connection)
         };
         let connection = connect().map_err(|source| Error::Register { path: path.to_owned(), source })?;
-        Ok(Self { connection, path: path.to_owned(), file: (data.dev(), data.ino()) })
+        Ok(Self { connection, path: path.to_owned(), file: (data.dev(), data.ino()), version: (0, 0) })
     }
 
     /// Fails unless the file has the tables of a list, and nothing else.

@@ -102,7 +102,9 @@ fn a_response_may_be_cached_until_a_revocation() {
     alter("UPDATE certificate SET revoked = NULL");
     assert!(shown(&tool, &responder.ask(&request).1).contains("www.pem: good"));
     alter("UPDATE authority SET unsure = 1");
-    assert!(shown(&tool, &responder.ask(&request).1).contains("internalerror"));
+    for _ in 0..2 {
+        assert!(shown(&tool, &responder.ask(&request).1).contains("internalerror"));
+    }
     alter("UPDATE authority SET unsure = 0");
     let three = responder.send(&request.repeat(3));
     assert_eq!(String::from_utf8_lossy(&three).matches("HTTP/1.1 200 OK").count(), 3);

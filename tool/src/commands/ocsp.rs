@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -137,6 +138,8 @@ struct Signed {
     renewal: u64,
     /// The last certificate of the request that is in the list.
     entry: Option<Entry>,
+    /// The version of the list that was asked last.
+    version: AtomicU64,
 }
 
 impl Service<'_> {
@@ -216,12 +219,18 @@ impl Service<'_> {
         let state = |entry: &Entry| (entry.revoked, entry.reason);
         let Some(key) = query.key()? else { return Ok(Arc::new(self.sign(query)?)) };
         self.responder.expect_valid()?;
+        let version = lock(&self.register).version()?;
         let kept = lock(&self.kept).get(&key).cloned();
-        if let (Some(kept), Some(serial)) = (kept, self.responder.serial(&key)?)
-            && kept.renewal > now()
-            && self.find(&serial)?.as_ref().map(state) == kept.entry.as_ref().map(state)
-        {
-            return Ok(kept);
+        if let Some(kept) = kept.filter(|kept| kept.renewal > now()) {
+            if kept.version.load(Ordering::Relaxed) == version {
+                return Ok(kept);
+            }
+            if let Some(serial) = self.responder.serial(&key)?
+                && self.find(&serial)?.as_ref().map(state) == kept.entry.as_ref().map(state)
+            {
+                kept.version.store(version, Ordering::Relaxed);
+                return Ok(kept);
+            }
         }
         let signed = Arc::new(self.sign(query)?);
         let mut all = lock(&self.kept);
@@ -239,7 +248,7 @@ impl Service<'_> {
     /// Reads the list, if it knows all revocations and revokes neither the signer nor a CA above.
     fn read<T>(&self, work: impl FnOnce(&Register) -> Result<T, Error>) -> Result<T, Error> {
         let mut register = lock(&self.register);
-        register.refresh()?;
+        register.version()?;
         // One lock of the file for all that is read.
         let _moment = register.moment()?;
         register.expect_sure(&self.name)?;
@@ -248,6 +257,7 @@ impl Service<'_> {
     }
 
     fn sign(&self, query: &Query) -> Result<Signed, Error> {
+        let version = lock(&self.register).version()?.into();
         // A request for certificates of other CAs looks nothing up.
         self.read(|_| Ok(()))?;
         let mut found = None;
@@ -268,6 +278,6 @@ impl Service<'_> {
             format!("Last-Modified: {start}\r\nExpires: {end}\r\nETag: \"{tag}\"\r\n")
         });
         let renewal = valid.start + (valid.end - valid.start) / 2;
-        Ok(Signed { body, headers, end: valid.end, renewal, entry: found })
+        Ok(Signed { body, headers, end: valid.end, renewal, entry: found, version })
     }
 }
