@@ -212,19 +212,15 @@ fn is_valid(name: &GeneralName) -> bool {
     }
 }
 
-/// Returns whether the text is a host of RFC 1123, 2.1: letters, digits and hyphens. The last label
-/// of an address in digits is a number, so this is none.
+/// Returns whether the text is a host of RFC 1123, 2.1, whose labels of other scripts are A-labels
+/// (RFC 5890, 2.3.2.1). Programs take one that ends in a number for an address (URL Standard, 3.5).
 fn is_host(name: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            // RFC 5890, 2.3.1: of the labels with two hyphens here, only A-labels have a meaning.
-            && (label.get(2..4) != Some("--") || label.len() > 4 && label[..4].eq_ignore_ascii_case("xn--"))
+    let is_number = |label: &str| match label.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => label.bytes().all(|byte| byte.is_ascii_digit()),
     };
-    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
-    name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
+    idna::domain_to_ascii_strict(name)
+        .is_ok_and(|host| host.eq_ignore_ascii_case(name) && !host.rsplit('.').next().is_some_and(is_number))
 }
 
 fn is_mailbox(text: &str) -> bool {
@@ -254,7 +250,8 @@ fn host_of(uri: &UriStr) -> Option<&str> {
 }
 
 /// Returns the first name of a holder that the constraints of a CA exclude. The common name counts
-/// as a DNS name if it has the form of one, because some clients read it so.
+/// as a DNS name if it has the form of one with two labels, because some clients read it so. They
+/// read it with the dots of all scripts (UTS 46). A port after it changes nothing.
 pub fn excluded(constraints: &NameConstraints, subject: &Name, names: &[GeneralName]) -> Option<String> {
     let mut all = names.to_vec();
     if !subject.0.is_empty() {
@@ -263,13 +260,16 @@ pub fn excluded(constraints: &NameConstraints, subject: &Name, names: &[GeneralN
     for part in subject.0.iter().flat_map(|part| part.0.iter()) {
         let Some(text) = text_of(&part.value) else { continue };
         let has_dns_letters = |letter: char| letter.is_ascii_alphanumeric() || "_-.*".contains(letter);
+        let port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
+        let host = text.rsplit_once(':').filter(port).map_or(text.as_str(), |(host, _)| host);
+        let host = idna::domain_to_ascii(host).unwrap_or_else(|_| host.to_owned());
         let is_dns =
-            part.oid == COMMON_NAME && text.contains(['.', '*']) && text.chars().all(has_dns_letters);
-        let name = match (Ia5String::new(&text), part.oid) {
-            (Ok(text), COMMON_NAME) if is_dns => GeneralName::DnsName(text),
-            (Ok(text), EMAIL_ADDRESS) => GeneralName::Rfc822Name(text),
+            part.oid == COMMON_NAME && host.contains(['.', '*']) && host.chars().all(has_dns_letters);
+        let name = match Ia5String::new(&text) {
+            _ if is_dns => GeneralName::DnsName(Ia5String::new(&host).expect("ASCII")),
+            Ok(text) if part.oid == EMAIL_ADDRESS => GeneralName::Rfc822Name(text),
             // No constraint can say whether this mailbox is permitted.
-            (Err(_), EMAIL_ADDRESS) => return Some(text),
+            Err(_) if part.oid == EMAIL_ADDRESS => return Some(text),
             _ => continue,
         };
         // Some clients accept a wildcard that RFC 9525 forbids.
@@ -404,13 +404,13 @@ mod tests {
         const VALID: &str =
             "dns:www.example.org dns:*.example.org dns:localhost dns:xn--bcher-kva.example ip:10.0.0.1
             ip:::1 email:a.b+c@example.org uri:spiffe://example.org/x uri:urn:uuid:1 upn:a@EXAMPLE.ORG
-            uri:https://[::1]:8443/ dns:1.example";
+            uri:https://[::1]:8443/ dns:1.example dns:0x7f.example";
         for name in VALID.split_whitespace() {
             assert!(general_name(name).is_ok(), "{name}");
         }
         const WRONG: &str = "dns:|dns:*|dns:*.org|dns:www.bank.test\0.example.org|dns:a b.example.org|dns:a..b|dns:.a.org|
             dns:a.org.|dns:a.*.example.org|dns:w*.example.org|dns:10.0.0.1|dns:a_b.example.org|dns:-a.example.org|
-            dns:a\r.org|dns:ab--c.example.org|dns:xn--.example.org|uri:https:evil.test://|uri:https:/evil/?x=://|
+            dns:a\r.org|dns:ab--c.example.org|dns:xn--.example.org|dns:xn--a|dns:0x7f000001|dns:1.2.3.0X4|dns:a.0x|uri:https:evil.test://|uri:https:/evil/?x=://|
             uri:https://[example.org].evil.test/|uri:https://example.org:evil/|uri:http://a_b.org/|ip:10.0.0|ip:10.0.0.0/8|email:|email:a|email:a@|email:a b@example.org|email:@example.org|
             email:a@*.org|uri:|uri:a|uri:https://|uri:https:///x|uri:http://a b/|uri:1:x|upn:a|upn:|x:y|www.example.org";
         for name in WRONG.split('|') {
@@ -476,6 +476,11 @@ mod tests {
             ("CN=www.evil.test,O=Example", "dns:www.example.org", false),
             ("CN=w*.example.org,O=Example", "dns:www.example.org", false),
             ("CN=a_b.evil.test,O=Example", "dns:www.example.org", false),
+            ("CN=www.evil.test:443,O=Example", "dns:www.example.org", false),
+            ("CN=evil\u{3002}test,O=Example", "dns:www.example.org", false),
+            ("CN=www.example.org:443,O=Example", "dns:www.example.org", true),
+            ("CN=xn--a.evil.test,O=Example", "dns:www.example.org", false),
+            ("CN=localhost,O=Example", "dns:www.example.org", true),
             ("emailAddress=a@b_c.evil.test,O=Example", "dns:www.example.org", false),
             ("CN=x,O=\\ eXample\\ ", "dns:www.example.org", true),
             ("CN=x,O=Example", "ip:10.0.0.1", false),
