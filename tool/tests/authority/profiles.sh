@@ -68,7 +68,7 @@ fails 7 issue short --profile code-signing | grep 'no keys of the type rsa:2048'
 # A profile that allows nothing, or that does not say what its author means.
 changed() { sed "$1" own.toml > changed.toml; fails $2 issue plain --profile strict --profiles changed.toml | grep 'the profile strict'; }
 for change in 's/^days = 3/days = 0/' 's/2020-01-01/2999-01-01/' 's/"digital-signature"//'; do changed "$change" 7; done
-for change in 's/2020-01-01/2020-1-1/' 's/^usages.*/&\nca = true/' 's/digital-signature/key-cert-sign/' '1a keys = ["rsa:4096bit"]'
+for change in 's/2020-01-01/2020-1-1/' 's/"digital-signature"/&, &/' 's/^usages.*/&\nca = true/' 's/digital-signature/key-cert-sign/' '1a keys = ["rsa:4096bit"]'
 do changed "$change" 2; done
 # A request without a name, and one with very many.
 openssl req -new -key key -subj / -out nobody.csr

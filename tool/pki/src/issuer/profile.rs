@@ -148,7 +148,9 @@ impl CertificateProfile {
         let signs = self.usages.contains(&Usage(KeyUsages::KeyCertSign));
         let usage =
             (signs != self.ca).then(|| "key-cert-sign is the usage of a CA, and only of one".to_owned());
-        key.or(date).or(usage)
+        // RFC 5280, 4.2.1.4 and 4.2.1.12.
+        let twice = twice(&self.usages) || twice(&self.extended) || twice(&self.policies);
+        key.or(date).or(usage).or(twice.then(|| "a usage or a policy is there twice".to_owned()))
     }
 
     /// Returns the longest lifetime in days of a certificate that is issued at this time.
@@ -184,6 +186,10 @@ impl CertificateProfile {
         }
         Err(Error::Refused(format!("the profile {} has no keys of the type {name}", self.name)))
     }
+}
+
+fn twice<T: PartialEq>(all: &[T]) -> bool {
+    (1..all.len()).any(|at| all[..at].contains(&all[at]))
 }
 
 /// Returns the bits of an RSA key, and whether its exponent is strong.
