@@ -273,14 +273,15 @@ impl Register {
     /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.
     /// A certificate that is revoked in the list stays revoked. One that is on hold may be revoked
     /// for good. The CA is sure only if `complete` says that the revocations of that CRL are among
-    /// them, and the list knows no later CRL. Returns how many are new.
+    /// them, and the list knows no later CRL. Returns how many are new, and the certificates whose
+    /// number another one has: that one gets a remark, and the later end of both.
     pub fn adopt(
         &mut self,
         id: &str,
         found: &[(Entry, Option<Vec<u8>>)],
         crl: Option<(u64, Option<i64>)>,
         complete: bool,
-    ) -> Result<usize, Error> {
+    ) -> Result<(usize, Vec<Entry>), Error> {
         const MERGE: &str = "ON CONFLICT (authority, serial) DO UPDATE SET der = COALESCE(der, excluded.der),
             subject = COALESCE(NULLIF(subject, ''), excluded.subject),
             names = COALESCE(NULLIF(names, ''), excluded.names),
@@ -289,6 +290,9 @@ impl Register {
             reason = CASE WHEN revoked IS NULL OR reason = 6 AND excluded.revoked IS NOT NULL
                 THEN excluded.reason ELSE reason END,
             revoked = COALESCE(revoked, excluded.revoked)";
+        const TWIN: &str = "UPDATE certificate SET not_after = max(not_after, ?5),
+            remark = CASE WHEN instr(COALESCE(remark, ''), ?4) THEN remark ELSE COALESCE(remark || '; ', '') || ?4 END
+            WHERE authority = ?1 AND serial = ?2 AND der <> ?3";
         const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2),
             unsure = CASE WHEN ?4 AND ?2 >= crl_number THEN 0 ELSE unsure END,
             crl_end = CASE WHEN ?2 > crl_number THEN ?3 ELSE crl_end END WHERE id = ?1";
@@ -296,13 +300,19 @@ impl Register {
             let count =
                 || list.query_row("SELECT count(*) FROM certificate", [], |row| row.get::<_, usize>(0));
             let before = count()?;
+            let mut twins = Vec::new();
             for (entry, der) in found {
                 insert(list, MERGE, entry, der.as_deref())?;
+                let remark = format!("{} has this number too", entry.subject);
+                let values = params![entry.authority, entry.serial, der, remark, entry.not_after];
+                if list.prepare_cached(TWIN)?.execute(values)? != 0 {
+                    twins.push(entry.clone());
+                }
             }
             if let Some((number, end)) = crl {
                 list.execute(KNOWN, params![id, number as i64, end, complete])?;
             }
-            Ok(count()? - before)
+            Ok((count()? - before, twins))
         })
     }
 

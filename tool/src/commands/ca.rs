@@ -9,13 +9,14 @@ use der::Decode;
 use jeton_client::text::shown;
 use jeton_pki::issuer::{BUILT_IN, is_signed};
 use jeton_pki::name;
-use jeton_tool::register::{Ca as Row, Register, now};
+use jeton_tool::register::{Ca as Row, Entry, Register, now};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 
 use super::adopt::Found;
-use super::authority::{Authority, Ready, read_certificates};
+use super::authority::{Authority, IssuedRow, Ready, read_certificates};
 use super::out::{self, Output};
+use super::pin::warn;
 use super::report::Report;
 use super::target::Objects;
 
@@ -133,11 +134,19 @@ impl Adopt {
             found.read(source)?;
         }
         found.sort();
-        let new = register.adopt(&ready.name, &found.entries, found.last_crl(), found.is_complete())?;
+        let (new, twins) =
+            register.adopt(&ready.name, &found.entries, found.last_crl(), found.is_complete())?;
+        for Entry { serial, subject, .. } in &twins {
+            // RFC 5280, 4.1.2.2 forbids it, and a revocation has only the number.
+            let what = "the list keeps the other one, and `cert revoke` revokes both";
+            warn(&format!("{subject} has the number {serial} of another certificate; {what}"));
+        }
         let Row { crl_number, unsure, .. } = register.authority(&ready.name)?;
         let text =
             format!("{new} certificates are new. The last CRL of {} is {crl_number}.", shown(&row.subject));
-        let json = serde_json::json!({ "new": new, "crl_number": crl_number, "unsure": unsure });
+        let twins: Vec<_> = twins.iter().map(IssuedRow::of).collect();
+        let json =
+            serde_json::json!({ "new": new, "crl_number": crl_number, "unsure": unsure, "twins": twins });
         out::result(&json, text)?;
         Ok(ExitCode::SUCCESS)
     }

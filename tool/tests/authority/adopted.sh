@@ -110,6 +110,15 @@ for number in -128 0x00ffffffffffffffffffffffffffffffffffffffff; do
     jeton crl --label old --out odd.crl --force
     fails 2 openssl verify -crl_check -CRLfile odd.crl -CAfile ca.pem odd.pem | grep 'certificate revoked'
 done
+# The list has the first of two certificates with one number, and says so about the other.
+for days in 9 99; do
+    openssl x509 -req -in a.csr -CA ca.pem -CAkey ca.key -set_serial 77 -days $days -out $days.pem
+done
+jeton ca adopt 9.pem 99.pem --label old 2>&1 | grep 'CN=a has the number 4d of another'
+jeton ca adopt 99.pem 9.pem --label old --json 2>/dev/null | grep '"serial": "4d"'
+jeton cert show serial:4d --out shown.pem 2>&1 | grep 'CN=a has this number too$'
+cmp shown.pem 9.pem
+jeton cert expiring --within 30d --name CN=a
 # The same name in another string type is the same CA.
 openssl req -x509 -config demo/cnf -key ca.key -subj /CN=Old -addext basicConstraints=critical,CA:TRUE -out printable.pem
 fails 7 jeton ca init --label old --ca-cert printable.pem | grep 'other string types'
