@@ -158,6 +158,7 @@ fn keys_for_pss_sign_by_default_and_requests_get_certificates_or_the_reason() {
     tool.ok("verify text --label ca --signature signature");
     tool.ok("cert self-sign --label ca --subject CN=CA --ca --import --out ca.pem");
     tool.ok("ca init --label ca");
+    tool.ok("crl --label ca --number 1 --out ca.crl");
     tool.ok("csr --label ca --subject CN=own --out own.csr");
     let issue = "cert issue --label ca --profile tls-server --san dns:a.example";
     tool.ok(&format!("{issue} own.csr --out own.pem"));

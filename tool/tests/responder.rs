@@ -179,6 +179,7 @@ fn a_signer_that_the_ca_did_not_sign_or_that_has_expired_is_refused() {
     };
     tool.ok("key import own.key --token mine --label own");
     tool.ok("ca init --token mine --label own --ca-cert own.pem");
+    tool.ok("crl --token mine --label own --ca-cert own.pem --number 1");
     tool.ok(&line("good"));
     assert!(tool.fails(7, &line("old")).contains("expired"));
     assert!(tool.fails(7, &line("forged")).contains("for OCSP responses"));

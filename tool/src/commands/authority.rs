@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
 use clap::Args;
-use cryptoki_sys::CKA_VALUE;
+use cryptoki_sys::{CKA_LOCAL, CKA_VALUE};
 use der::{DateTime, Decode, Reader, SliceReader};
 use jeton_client::text::{from_hex, hex, shown};
 use jeton_pki::certificate::{Login, Signer};
@@ -117,6 +117,11 @@ impl Ready {
             return Ok(());
         }
         Err(Error::Failed(format!("the key is not that of the certificate of {}", self.issuer.subject())))
+    }
+
+    /// Returns whether the token made the key, so that no other program had it.
+    pub fn has_generated_key(&self) -> bool {
+        self.session.flag(self.key, CKA_LOCAL)
     }
 
     /// Binds the CA to its row in the list: the certificates above restrict it. Fails if the list

@@ -22,7 +22,8 @@ use super::target::Objects;
 
 /// The longest chain of CAs.
 const MOST_ABOVE: usize = 8;
-/// A CA whose certificate is older than this may have signed CRLs before it got its list.
+/// A CA with a certificate that is older than this may have signed CRLs before it got its list. So
+/// may one whose key was imported.
 const NEW: i64 = 24 * 60 * 60;
 
 /// Make the list of a CA, without which it signs nothing.
@@ -101,7 +102,10 @@ impl Init {
         for object in Objects::named(None, None).find(&ready.session, &["cert"])? {
             known.push(ready.session.bytes(object, CKA_VALUE));
         }
-        let (above, start) = (above(&ready, &known)?, start(&ready.certificate)?);
+        let above = above(&ready, &known)?;
+        known.push(ready.certificate.clone());
+        let is_old = |der: &Vec<u8>| Ok(is_one_ca(der, &ready.certificate)? && start(der)? + NEW < now());
+        let has_old = known.iter().any(|der| is_old(der).unwrap_or_else(|_: Error| false));
         let mut register = Register::create(&path)?;
         register.add_authority(&Row {
             id: ready.name.clone(),
@@ -110,7 +114,7 @@ impl Init {
             above,
             crl_number: 0,
             crl_end: None,
-            unsure: start + NEW < now(),
+            unsure: has_old || !ready.has_generated_key(),
         })?;
         let row = register.authority(&ready.name)?;
         Ok((ready, register, row))

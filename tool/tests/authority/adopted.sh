@@ -122,3 +122,8 @@ jeton cert expiring --within 30d --name CN=a
 # The same name in another string type is the same CA.
 openssl req -x509 -config demo/cnf -key ca.key -subj /CN=Old -addext basicConstraints=critical,CA:TRUE -out printable.pem
 fails 7 jeton ca init --label old --ca-cert printable.pem | grep 'other string types'
+# A certificate of today says nothing about the age of a key that another program had.
+rm issued.sqlite
+openssl req -x509 -key ca.key -subj /CN=Today -addext basicConstraints=critical,CA:TRUE -out today.pem
+jeton ca init --label old --ca-cert today.pem
+fails 7 jeton crl --label old --ca-cert today.pem | grep 'may have signed CRLs'

@@ -102,3 +102,11 @@ jeton ca adopt n.crl --label ca
 rm -r tokens
 jeton backup restore ca.backup --identity backup.key 2>&1 | grep 'kept'
 [ "$(number)" = 12 ]
+# The list is lost, and the CA has a new certificate for its old key.
+! command -v faketime || {
+    rm issued.sqlite
+    faketime -f -3d jeton cert self-sign --label key --subject CN=Key --ca --import
+    jeton cert self-sign --label key --subject CN=Key --ca --out today.pem
+    jeton ca init --label key --ca-cert today.pem
+    fails 7 jeton crl --label key --ca-cert today.pem | grep 'may have signed CRLs'
+}
