@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use der::oid::AssociatedOid;
-use der::{DateTime, Decode, Encode};
+use der::{Any, Decode, Encode, Tag};
 use jeton_client::text::hex;
 use jeton_pki::issuer::is_signed;
 use jeton_tool::formats::MAX_FILE;
@@ -14,6 +14,7 @@ use jeton_tool::register::{Entry, HOLD};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::CrlReason;
+use x509_cert::time::Time;
 
 use super::authority::{Ready, entry_of, number_of, read_certificate, read_certificates};
 use super::crl::{crl_number, read_crl};
@@ -279,15 +280,7 @@ fn damaged(path: &Path, reason: &str) -> Error {
 
 /// Reads a UTCTime or a GeneralizedTime as text.
 fn seconds(text: &str) -> Option<i64> {
-    let digits = text.strip_suffix('Z')?;
-    let full = match digits.len() {
-        // RFC 5280, 4.1.2.5.1: 50 to 99 are in the last century.
-        12 => format!("{}{digits}", if digits < "5" { "20" } else { "19" }),
-        14 => digits.to_owned(),
-        _ => return None,
-    };
-    let part = |from, to| full.get(from..to)?.parse::<u8>().ok();
-    let year = full.get(..4)?.parse().ok()?;
-    let time = DateTime::new(year, part(4, 6)?, part(6, 8)?, part(8, 10)?, part(10, 12)?, part(12, 14)?);
-    i64::try_from(time.ok()?.unix_duration().as_secs()).ok()
+    let tag = if text.len() == 13 { Tag::UtcTime } else { Tag::GeneralizedTime };
+    let time = Time::from_der(&Any::new(tag, text.as_bytes()).ok()?.to_der().ok()?).ok()?;
+    i64::try_from(time.to_unix_duration().as_secs()).ok()
 }
