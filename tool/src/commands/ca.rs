@@ -14,7 +14,7 @@ use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 
 use super::adopt::Found;
-use super::authority::{Authority, IssuedRow, Ready, read_certificates};
+use super::authority::{Authority, IssuedRow, Ready, entry_of, read_certificates};
 use super::out::{self, Output};
 use super::pin::warn;
 use super::report::Report;
@@ -104,8 +104,11 @@ impl Init {
         }
         let above = above(&ready, &known)?;
         known.push(ready.certificate.clone());
-        let is_old = |der: &Vec<u8>| Ok(is_one_ca(der, &ready.certificate)? && start(der)? + NEW < now());
-        let has_old = known.iter().any(|der| is_old(der).unwrap_or_else(|_: Error| false));
+        let is_old = |der: &Vec<u8>| {
+            let start = entry_of(der, "", "").ok().and_then(|entry| entry.not_before);
+            start.is_some_and(|start| start + NEW < now())
+                && is_one_ca(der, &ready.certificate).unwrap_or(false)
+        };
         let mut register = Register::create(&path)?;
         register.add_authority(&Row {
             id: ready.name.clone(),
@@ -114,7 +117,7 @@ impl Init {
             above,
             crl_number: 0,
             crl_end: None,
-            unsure: has_old || !ready.has_generated_key(),
+            unsure: known.iter().any(is_old) || !ready.has_generated_key(),
         })?;
         let row = register.authority(&ready.name)?;
         Ok((ready, register, row))
@@ -162,11 +165,6 @@ fn is_one_ca(one: &[u8], other: &[u8]) -> Result<bool, Error> {
         (Certificate::from_der(one)?.tbs_certificate, Certificate::from_der(other)?.tbs_certificate);
     let has_one_key = one.subject_public_key_info == other.subject_public_key_info;
     Ok(has_one_key && name::same(&one.subject, &other.subject))
-}
-
-fn start(der: &[u8]) -> Result<i64, Error> {
-    let validity = Certificate::from_der(der)?.tbs_certificate.validity;
-    Ok(validity.not_before.to_unix_duration().as_secs() as i64)
 }
 
 /// Returns the certificates above a CA, up to one that signed itself. Each one signed the one

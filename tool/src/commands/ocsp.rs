@@ -216,21 +216,20 @@ impl Service<'_> {
 
     /// Returns the response that is signed ahead, or signs one.
     fn answer(&self, query: &Query) -> Result<Arc<Signed>, Error> {
-        let state = |entry: &Entry| (entry.revoked, entry.reason);
         let Some(key) = query.key()? else { return Ok(Arc::new(self.sign(query)?)) };
         self.responder.expect_valid()?;
         let version = lock(&self.register).version()?;
-        let kept = lock(&self.kept).get(&key).cloned();
-        if let Some(kept) = kept.filter(|kept| kept.renewal > now()) {
-            if kept.version.load(Ordering::Relaxed) == version {
-                return Ok(kept);
-            }
-            if let Some(serial) = self.responder.serial(&key)?
-                && self.find(&serial)?.as_ref().map(state) == kept.entry.as_ref().map(state)
-            {
-                kept.version.store(version, Ordering::Relaxed);
-                return Ok(kept);
-            }
+        let kept = lock(&self.kept).get(&key).cloned().filter(|kept| kept.renewal > now());
+        let is_true = |kept: &Signed| {
+            let Some(old) = &kept.entry else { return Ok(false) };
+            let new = self.read(|list| list.find(&self.name, &old.serial))?;
+            Ok::<_, Error>(new.is_some_and(|new| (new.revoked, new.reason) == (old.revoked, old.reason)))
+        };
+        if let Some(kept) = kept
+            && (kept.version.load(Ordering::Relaxed) == version || is_true(&kept)?)
+        {
+            kept.version.store(version, Ordering::Relaxed);
+            return Ok(kept);
         }
         let signed = Arc::new(self.sign(query)?);
         let mut all = lock(&self.kept);
@@ -239,10 +238,6 @@ impl Service<'_> {
             all.insert(key, signed.clone());
         }
         Ok(signed)
-    }
-
-    fn find(&self, serial: &[u8]) -> Result<Option<Entry>, Error> {
-        self.read(|list| list.find(&self.name, &hex(serial)))
     }
 
     /// Reads the list, if it knows all revocations and revokes neither the signer nor a CA above.
@@ -262,7 +257,8 @@ impl Service<'_> {
         self.read(|_| Ok(()))?;
         let mut found = None;
         let Unsigned { tbs, valid } = self.responder.response_tbs(query, self.options.days, |serial| {
-            let entry = self.find(serial).map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;
+            let entry = self.read(|list| list.find(&self.name, &hex(serial)));
+            let entry = entry.map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;
             let answer = match &entry {
                 None => Answer::Unknown,
                 Some(entry) => revoked(entry).map_or(Answer::Good, Answer::Revoked),

@@ -225,12 +225,6 @@ impl Responder {
                 && id.issuer_key_hash.as_bytes() == key.as_ref()
         })
     }
-
-    /// Returns the serial number that [`Query::key`] names, if it is one of this CA.
-    pub fn serial(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let id = CertId::from_der(key)?;
-        Ok(self.is_issuer(&id).then(|| id.serial_number.as_bytes().to_vec()))
-    }
 }
 
 /// The hashes of the CA in a request. They only identify it.
