@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cryptoki_sys::*;
 use jeton_client::text::hex;
-use jeton_pki::key_type::Usage;
+use jeton_pki::key_type::Usages;
 
 use crate::client::{Attribute, ObjectHandle, Session};
 use crate::formats::{certificate, identity};
@@ -44,7 +44,7 @@ pub fn key_pair(
     pair: &KeyPair,
     naming: &Naming,
     protection: Protection,
-    usages: &[Usage],
+    usages: &Usages,
     public: bool,
 ) -> Result<ObjectHandle, Error> {
     if let Some(key) = existing(session, CKO_PRIVATE_KEY, naming)? {
@@ -55,12 +55,12 @@ pub fn key_pair(
     let mut template = PrivateTemplate(pair.private.0.clone());
     template.0.extend(names(naming));
     template.0.extend(protected(protection));
-    template.0.extend(usages.iter().map(|usage| Attribute::flag(usage.attributes().1, true)));
+    template.0.extend(usages.attributes(CKO_PRIVATE_KEY));
     let private = create_private(session, &mut template)?;
     if public {
         let mut template = pair.public.clone();
         template.extend(names(naming));
-        template.extend(usages.iter().map(|usage| Attribute::flag(usage.attributes().0, true)));
+        template.extend(usages.attributes(CKO_PUBLIC_KEY));
         if let Err(failure) = session.create_object(&template) {
             session.destroy_object(private)?;
             return Err(failure.into());
@@ -92,7 +92,7 @@ pub fn secret_key(
     value: &[u8],
     naming: &Naming,
     protection: Protection,
-    usages: &[Usage],
+    usages: &Usages,
 ) -> Result<ObjectHandle, Error> {
     if let Some(key) = existing(session, CKO_SECRET_KEY, naming)? {
         return Ok(key);
@@ -104,13 +104,7 @@ pub fn secret_key(
     ]);
     template.0.extend(names(naming));
     template.0.extend(protected(protection));
-    for usage in usages {
-        let (one, two) = usage.attributes();
-        template.0.push(Attribute::flag(one, true));
-        if one != two {
-            template.0.push(Attribute::flag(two, true));
-        }
-    }
+    template.0.extend(usages.attributes(CKO_SECRET_KEY));
     Ok(session.create_object(&template.0)?)
 }
 

@@ -650,7 +650,7 @@ fn another_module_is_administered_the_same_way() {
         succeed(command.env("SOFTHSM2_CONF", tool.scratch.file("softhsm")))
     };
     softhsm("token init --label hsm");
-    softhsm("key generate --type ec:p256 --label ec");
+    softhsm("key generate --type ec:p256 --label ec --usage sign");
     tool.shell("openssl genrsa -out rsa.pem 2048; openssl genpkey -algorithm ec -pkeyopt ec_paramgen_curve:P-256 -out ec.pem");
     softhsm("key import rsa.pem --label rsa");
     softhsm("key import ec.pem --label imported");
@@ -702,4 +702,119 @@ fn generated_and_imported_keys_have_one_role_under_the_strict_policy() {
     let of_secrets = [r#"["encrypt","decrypt"]"#, r#"["sign","verify"]"#];
     assert!(private.iter().all(|usage| one.contains(&usage.as_str())), "{private:?}");
     assert!(secret.iter().all(|usage| of_secrets.contains(&usage.as_str())), "{secret:?}");
+}
+
+/// Returns the usages of a key that are true in `object show`. `pkcs11-tool` must name the same
+/// ones, except for those that it does not show.
+fn usages(tool: &Tool, label: &str, class: &str) -> String {
+    const ALL: [&str; 11] = [
+        "sign",
+        "verify",
+        "decrypt",
+        "encrypt",
+        "unwrap",
+        "wrap",
+        "derive",
+        "sign_recover",
+        "verify_recover",
+        "decapsulate",
+        "encapsulate",
+    ];
+    let rows = tool.rows(&format!("object show --label {label} --class {class} --json"));
+    let is_true = |name: &&str| {
+        let attribute = format!("CKA_{}", name.to_uppercase());
+        rows.iter().any(|row| row["attribute"] == attribute.as_str() && row["value"] == true)
+    };
+    let names: Vec<_> = ALL.into_iter().filter(is_true).collect();
+    if let (true, Some(module)) = (has("pkcs11-tool"), peer(Known::Jeton)) {
+        let mut command = Command::new("pkcs11-tool");
+        command.arg("--module").arg(module).args(["--token-label", "mine", "--pin", PIN]);
+        let kind = ["privkey", "pubkey", "secrkey"]
+            [usize::from(class != "private") + usize::from(class == "secret-key")];
+        command.args(["--list-objects", "--type", kind]);
+        command.env("JETON_DIR", tool.scratch.file("tokens")).env("JETON_CONF", tool.scratch.file("conf"));
+        let text = succeed(&mut command);
+        let (_, of_key) = text.split_once(&format!("label:      {label}\n")).expect("the key");
+        let (_, line) = of_key.split_once("Usage:").expect("its usages");
+        let mut read: Vec<_> = line.lines().next().expect("a line").trim().split(", ").collect();
+        let mut known: Vec<_> = names
+            .iter()
+            .copied()
+            .filter(|name| ALL[usize::from(class == "secret-key")..7].contains(name))
+            .collect();
+        known.extend(known.is_empty().then_some("none"));
+        read.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(read, known, "{label} {class}");
+    }
+    names.join(" ")
+}
+
+#[test]
+fn a_key_has_the_usages_that_the_option_names_and_no_other() {
+    let Some(tool) = with_openssl() else { return };
+    const PAIRS: [(&str, &str, &str); 5] = [
+        ("sign", "sign", "verify"),
+        ("decrypt", "decrypt", "encrypt"),
+        ("wrap", "unwrap", "wrap"),
+        ("derive", "derive", "derive"),
+        ("sign,decapsulate", "sign decapsulate", "verify encapsulate"),
+    ];
+    let check_pair = |label: &str, (_, private, public): (&str, &str, &str)| {
+        assert_eq!(usages(&tool, label, "private"), private, "{label}");
+        assert_eq!(usages(&tool, label, "public"), public, "{label}");
+    };
+    // One file for each type: as `key generate`, `openssl genpkey` and `key unwrap` name it.
+    let types = [
+        ("rsa:2048", "rsa", "RSA -pkeyopt rsa_keygen_bits:2048"),
+        ("ec:p256", "ec", "EC -pkeyopt ec_paramgen_curve:P-256"),
+        ("ed25519", "ed", "ED25519"),
+        ("x25519", "x", "X25519"),
+        ("ml-dsa-44", "ml-dsa", ""),
+        ("ml-kem-512", "ml-kem", ""),
+    ];
+    tool.ok("key generate --type aes:256 --label wrapping");
+    for (kind, short, openssl) in types {
+        for pair in PAIRS {
+            let label = format!("{short}-{}", pair.0);
+            tool.ok(&format!("key generate --type {kind} --label {label} --usage {} --extractable", pair.0));
+            check_pair(&label, pair);
+            if pair.0.contains(',') {
+                tool.ok(&format!("key wrap --label {label} --with wrapping --out key --force"));
+                for (usage, private, _) in PAIRS {
+                    let label = format!("{short}-unwrapped-{usage}");
+                    let line = "key unwrap key --with wrapping --type";
+                    tool.ok(&format!("{line} {short} --label {label} --usage {usage}"));
+                    assert_eq!(usages(&tool, &label, "private"), private, "{label}");
+                }
+            }
+            if !openssl.is_empty() {
+                tool.shell(&format!("openssl genpkey -algorithm {openssl} -out key.pem"));
+                let label = format!("{short}-imported-{}", pair.0);
+                tool.ok(&format!("key import key.pem --label {label} --usage {}", pair.0));
+                check_pair(&label, pair);
+            }
+        }
+    }
+    tool.ok("key export --label ec-derive --out peer.pem");
+    tool.write("secret", "0123456789abcdef0123456789abcdef");
+    for (usage, one, other) in PAIRS.into_iter().take(4) {
+        let both = if one == other { one.to_owned() } else { format!("{one} {other}") };
+        for kind in ["aes", "generic"] {
+            let length = if kind == "aes" { "aes:256" } else { "generic:32" };
+            let line = format!("--usage {usage} --label {kind}-{usage}");
+            tool.ok(&format!("key generate --type {length} --extractable {line}"));
+            tool.ok(&format!("key import secret --type {kind} {line}-imported"));
+            tool.ok(&format!("key derive peer.pem --with ec-derive --type {length} {line}-derived"));
+            tool.ok(&format!("key wrap --label {kind}-{usage} --with wrapping --out key --force"));
+            tool.ok(&format!("key unwrap key --with wrapping --type {kind} {line}-unwrapped"));
+            for verb in ["", "-imported", "-derived", "-unwrapped"] {
+                assert_eq!(
+                    usages(&tool, &format!("{kind}-{usage}{verb}"), "secret-key"),
+                    both,
+                    "{kind}{verb}"
+                );
+            }
+        }
+    }
 }

@@ -42,11 +42,16 @@ pub enum Usage {
     Derive,
     /// `CKA_DECAPSULATE`, `CKA_ENCAPSULATE`
     Decapsulate,
+    /// `CKA_SIGN_RECOVER`, `CKA_VERIFY_RECOVER`. The command line has no name for it.
+    Recover,
 }
 
 impl Usage {
+    const ALL: [Self; 6] =
+        [Self::Sign, Self::Decrypt, Self::Wrap, Self::Derive, Self::Decapsulate, Self::Recover];
+
     /// Reads a usage on the command line.
-    pub fn parse(name: &str) -> Result<Self, Error> {
+    fn parse(name: &str) -> Result<Self, Error> {
         Ok(match name {
             "sign" => Self::Sign,
             "decrypt" => Self::Decrypt,
@@ -61,15 +66,54 @@ impl Usage {
         })
     }
 
-    /// Returns the attributes of the public and of the private key. A secret key has both.
-    pub const fn attributes(self) -> (CK_ATTRIBUTE_TYPE, CK_ATTRIBUTE_TYPE) {
-        match self {
-            Self::Sign => (CKA_VERIFY, CKA_SIGN),
-            Self::Decrypt => (CKA_ENCRYPT, CKA_DECRYPT),
-            Self::Wrap => (CKA_WRAP, CKA_UNWRAP),
-            Self::Derive => (CKA_DERIVE, CKA_DERIVE),
-            Self::Decapsulate => (CKA_ENCAPSULATE, CKA_DECAPSULATE),
+    /// Returns the attributes of a key of this class.
+    fn attributes(self, class: CK_OBJECT_CLASS) -> &'static [CK_ATTRIBUTE_TYPE] {
+        let both: &[_] = match self {
+            Self::Sign => &[CKA_VERIFY, CKA_SIGN],
+            Self::Decrypt => &[CKA_ENCRYPT, CKA_DECRYPT],
+            Self::Wrap => &[CKA_WRAP, CKA_UNWRAP],
+            Self::Derive => return &[CKA_DERIVE],
+            Self::Decapsulate => &[CKA_ENCAPSULATE, CKA_DECAPSULATE],
+            Self::Recover if class == CKO_SECRET_KEY => &[],
+            Self::Recover => &[CKA_VERIFY_RECOVER, CKA_SIGN_RECOVER],
+        };
+        match class {
+            CKO_PUBLIC_KEY => &both[..1],
+            CKO_PRIVATE_KEY => &both[1..],
+            _ => both,
         }
+    }
+}
+
+/// The usages of a new key or pair. The defaults of the module decide about a usage in neither
+/// list.
+#[derive(Clone, Debug)]
+pub struct Usages {
+    permitted: Vec<Usage>,
+    refused: Vec<Usage>,
+}
+
+impl Usages {
+    /// Reads the usages on the command line, and refuses all others. Without names, permits the
+    /// default usages of the key's type, and refuses none.
+    pub fn parse(names: &[String], default: &[Usage]) -> Result<Self, Error> {
+        if names.is_empty() {
+            return Ok(Self { permitted: default.to_vec(), refused: Vec::new() });
+        }
+        let permitted = names.iter().map(|name| Usage::parse(name)).collect::<Result<Vec<_>, _>>()?;
+        // Modules before PKCS#11 3.2 do not know it. Only ML-KEM keys have it by default.
+        let may = |usage: &Usage| *usage != Usage::Decapsulate || default.contains(usage);
+        let refused = Usage::ALL.into_iter().filter(|usage| may(usage) && !permitted.contains(usage));
+        Ok(Self { refused: refused.collect(), permitted })
+    }
+
+    /// Returns the attributes for the template of a key of this class.
+    pub fn attributes(&self, class: CK_OBJECT_CLASS) -> Vec<Attribute> {
+        let flags = |usages: &[Usage], value| {
+            let attributes = usages.iter().flat_map(|usage| usage.attributes(class));
+            attributes.map(|attribute| Attribute::flag(*attribute, value)).collect::<Vec<_>>()
+        };
+        [flags(&self.permitted, true), flags(&self.refused, false)].concat()
     }
 }
 

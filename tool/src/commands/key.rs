@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
-use jeton_pki::key_type::Usage;
+use jeton_pki::key_type::{Usage, Usages};
 use jeton_tool::Error;
 use jeton_tool::client::{Attribute, ObjectHandle, Session};
 use jeton_tool::token_file;
@@ -69,8 +69,8 @@ fn is_strict() -> bool {
 /// The options that set the permissions of a new key.
 #[derive(Args)]
 struct Permissions {
-    /// What the key may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
-    /// type.
+    /// What the key may do, and nothing else: sign, decrypt, wrap, derive, decapsulate. A public
+    /// key may do the opposite. The default depends on the type.
     #[arg(long, value_delimiter = ',')]
     usage: Vec<String>,
     /// Allow the private or secret key to be wrapped.
@@ -80,12 +80,9 @@ struct Permissions {
 
 impl Permissions {
     /// Reads `--usage`. Under *strict* a key has one role: the first of the defaults.
-    fn usages(&self, default: &[Usage]) -> Result<Vec<Usage>, Error> {
-        if self.usage.is_empty() {
-            let most = if is_strict() { 1 } else { default.len() };
-            return Ok(default.iter().take(most).copied().collect());
-        }
-        self.usage.iter().map(|name| Ok(Usage::parse(name)?)).collect()
+    fn usages(&self, default: &[Usage]) -> Result<Usages, Error> {
+        let most = if is_strict() { default.len().min(1) } else { default.len() };
+        Ok(Usages::parse(&self.usage, &default[..most])?)
     }
 }
 

@@ -87,11 +87,7 @@ impl Derive {
             Attribute::bytes(CKA_ID, id_or_random(self.key.id.as_deref(), &session)?),
         ];
         template.extend(kind.parameters);
-        for usage in usages {
-            let (one, two) = usage.attributes();
-            template.push(Attribute::flag(one, true));
-            template.extend((one != two).then(|| Attribute::flag(two, true)));
-        }
+        template.extend(usages.attributes(CKO_SECRET_KEY));
         let kdf = match self.kdf {
             Kdf::None => CKD_NULL,
             Kdf::Sha256 => CKD_SHA256_KDF,

@@ -74,23 +74,16 @@ impl Generate {
         let waiting = out::waiting(self.announcement(&session));
         let made = match kind.shape {
             Shape::Secret => {
-                let mut template = [&common[..], &secret, &kind.parameters].concat();
-                for usage in usages {
-                    let (one, two) = usage.attributes();
-                    template.push(Attribute::flag(one, true));
-                    template.extend((one != two).then(|| Attribute::flag(two, true)));
-                }
+                let usages = usages.attributes(CKO_SECRET_KEY);
+                let template = [&common[..], &secret, &kind.parameters, &usages].concat();
                 vec![session.generate_key(&kind.mechanism, &template)?]
             }
             Shape::Pair => {
-                let mut public = [&common[..], &kind.parameters].concat();
-                let mut private = [&common[..], &secret, &kind.private].concat();
+                let [of_public, of_private] =
+                    [CKO_PUBLIC_KEY, CKO_PRIVATE_KEY].map(|class| usages.attributes(class));
+                let public = [&common[..], &kind.parameters, &of_public].concat();
+                let mut private = [&common[..], &secret, &kind.private, &of_private].concat();
                 private.extend(self.uses.map(|uses| Attribute::number(names::JETON_USES_LEFT, uses)));
-                for usage in usages {
-                    let (of_public, of_private) = usage.attributes();
-                    public.push(Attribute::flag(of_public, true));
-                    private.push(Attribute::flag(of_private, true));
-                }
                 let (public, private) = session.generate_key_pair(&kind.mechanism, &public, &private)?;
                 vec![private, public]
             }

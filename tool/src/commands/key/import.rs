@@ -42,7 +42,8 @@ enum ImportType {
 /// `key import` refuses a file that has a public key without its private key.
 #[derive(Args)]
 #[command(mut_arg("usage", |arg| {
-    arg.help("What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the type")
+    arg.help("What the keys may do, and nothing else: sign, decrypt, wrap, derive, decapsulate. The default depends \
+              on the type")
 }))]
 pub struct Import {
     /// The file, or - for standard input.

@@ -94,7 +94,7 @@ impl Wrap {
 
 #[derive(Args)]
 #[command(
-    mut_arg("usage", |arg| arg.help("What the key may do: sign, decrypt, wrap, derive, decapsulate")),
+    mut_arg("usage", |arg| arg.help("What the key may do, and nothing else: sign, decrypt, wrap, derive, decapsulate")),
     mut_arg("extractable", |arg| arg.help("Allow the key to be wrapped again"))
 )]
 pub(super) struct Unwrap {
@@ -148,13 +148,7 @@ impl Unwrap {
             Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
             Attribute::bytes(CKA_ID, id),
         ];
-        for usage in usages {
-            let (of_public, of_private) = usage.attributes();
-            template.push(Attribute::flag(of_private, true));
-            if class == CKO_SECRET_KEY && of_public != of_private {
-                template.push(Attribute::flag(of_public, true));
-            }
-        }
+        template.extend(usages.attributes(class));
         let key = session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?;
         show(&[describe(&session, &opened.info, key)])?;
         Ok(ExitCode::SUCCESS)
