@@ -165,6 +165,10 @@ fn keys_for_pss_sign_by_default_and_requests_get_certificates_or_the_reason() {
     tool.ok(&format!("{issue} {FILES}csr-rsa-pss.csr --out pss.pem"));
     tool.write("two.csr", [tool.read("own.csr"), tool.read("own.csr")].concat());
     assert!(tool.fails(7, &format!("{issue} two.csr --out c.pem")).contains("several requests"));
+    // The identifier of an extension has an arc of 128 bits.
+    assert!(
+        tool.ok(&format!("{issue} {FILES}csr-oid-2.25.csr --out odd.pem")).contains("an unknown extension")
+    );
     for (request, reason) in [("explicit", "explicit parameters"), ("compressed", "point is compressed")] {
         let refused = tool.fails(7, &format!("{issue} {FILES}csr-ec-{request}.csr --out c.pem"));
         assert!(refused.contains(reason), "{refused}");

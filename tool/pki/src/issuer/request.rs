@@ -1,7 +1,9 @@
 //! Reads certificate requests (PKCS #10), and checks them against a profile.
 
 use const_oid::AssociatedOid;
-use der::{Decode, Encode};
+use der::asn1::Any;
+use der::{Decode, Encode, ErrorKind, Tag};
+use jeton_client::text::hex;
 use jeton_client::{Attribute, Session};
 use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::ext::Extension;
@@ -20,6 +22,8 @@ pub struct Request {
     der: Vec<u8>,
     request: CertReq,
     extensions: Vec<Extension>,
+    /// The extensions whose identifiers are no [`const_oid::ObjectIdentifier`].
+    unknown: Vec<String>,
 }
 
 impl Request {
@@ -27,11 +31,19 @@ impl Request {
     pub fn parse(der: &[u8]) -> Result<Self, Error> {
         let wrong = |error| Error::Failed(format!("not a certificate request: {error}"));
         let request = CertReq::from_der(der).map_err(wrong)?;
-        let mut extensions = Vec::new();
-        for attribute in request.info.attributes.iter() {
-            if attribute.oid == EXTENSION_REQUEST {
-                for value in attribute.values.iter() {
-                    extensions.extend(Vec::<Extension>::from_der(&value.to_der()?)?);
+        let (mut extensions, mut unknown) = (Vec::<Extension>::new(), Vec::new());
+        let asked = request.info.attributes.iter().filter(|attribute| attribute.oid == EXTENSION_REQUEST);
+        for value in asked.flat_map(|attribute| attribute.values.iter()) {
+            for extension in value.decode_as::<Vec<Any>>()? {
+                match extension.decode_as().map_err(|error| error.kind()) {
+                    Ok(extension) => extensions.push(extension),
+                    // X.667: an identifier may have an arc of 128 bits.
+                    Err(ErrorKind::OidMalformed | ErrorKind::Length { tag: Tag::ObjectIdentifier }) => {
+                        unknown.push(format!("an unknown extension ({})", hex(extension.value())));
+                    }
+                    Err(kind) => {
+                        return Err(Error::Failed(format!("malformed extension in the request: {kind}")));
+                    }
                 }
             }
         }
@@ -40,7 +52,7 @@ impl Request {
         if let Some(twice) = extensions.iter().find(|extension| !seen.insert(extension.extn_id)) {
             return Err(Error::Refused(format!("the request has the extension {} twice", twice.extn_id)));
         }
-        Ok(Self { der: der.to_vec(), request, extensions })
+        Ok(Self { der: der.to_vec(), request, extensions, unknown })
     }
 
     /// Returns the public key as SubjectPublicKeyInfo.
@@ -87,6 +99,7 @@ impl Request {
             .chain(extended.map(|usage| format!("the extended key usage {usage}")))
             .chain(names.map(|name| format!("the name {}", name::shown(&name))))
             .chain(others.map(|oid| format!("the extension {oid}")))
+            .chain(self.unknown.iter().cloned())
             .collect();
         match beyond.first() {
             Some(first) if profile.beyond == Beyond::Refuse => refused(first),
