@@ -90,6 +90,22 @@ fn files_of_other_programs_are_read_or_refused_with_the_reason() {
 }
 
 #[test]
+fn files_in_utf_16_are_read() {
+    let Some(tool) = Tool::new() else { return };
+    let wide = |text: &[u8]| -> Vec<u8> {
+        let units = text.iter().flat_map(|letter| [*letter, 0]);
+        [0xff, 0xfe].into_iter().chain(units).collect()
+    };
+    for file in ["key-ec-explicit-p256.pem", "cert-cn-comma.pem"] {
+        tool.write("wide", wide(&std::fs::read(format!("{FILES}{file}")).expect("a file")));
+        tool.ok("key import wide");
+    }
+    tool.write("wide", wide(b"000102030405060708090a0b0c0d0e0f\r\n"));
+    tool.ok("key import wide --type aes --label aes");
+    assert!(tool.ok("object list --login").contains("AES 128"));
+}
+
+#[test]
 fn a_certificate_has_the_id_of_its_key() {
     let Some(tool) = Tool::new() else { return };
     tool.ok("key generate --type ec:p256 --label ca --id 01");

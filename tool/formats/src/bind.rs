@@ -14,7 +14,7 @@ pub(crate) const START: &str = "Private-key-format:";
 pub(crate) fn is(text: &str) -> bool {
     let line =
         text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with([';', '#']));
-    line.is_some_and(|line| line.trim_start_matches('\u{feff}').starts_with(START))
+    line.is_some_and(|line| line.starts_with(START))
 }
 
 /// The integers of an RSA key in the order of PKCS #1.

@@ -1,12 +1,14 @@
 //! The blocks of a PEM file. RFC 7468, 2: text outside of a block is ignored, and so are blanks and
 //! line breaks inside.
 
+use std::borrow::Cow;
+
 use base64ct::{Base64, Encoding};
 use zeroize::Zeroizing;
 
 use crate::{Error, ber};
 
-const BEGIN: &str = "-----BEGIN ";
+pub(crate) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
@@ -15,6 +17,20 @@ pub(crate) struct Block<'a> {
     /// The words after BEGIN.
     pub(crate) label: &'a str,
     text: &'a str,
+}
+
+/// Returns a file as text without its byte order mark. Windows writes UTF-16 with a mark. Bytes
+/// that are not UTF-8 are replaced, because PEM files may have comments in other encodings.
+pub(crate) fn text(file: &[u8]) -> Cow<'_, str> {
+    let utf_16 = |units: &[u8], decode: fn([u8; 2]) -> u16| {
+        let units = units.as_chunks().0.iter().map(|unit| decode(*unit));
+        String::from_utf16_lossy(&Zeroizing::new(units.collect::<Vec<_>>())).into()
+    };
+    match file {
+        [0xff, 0xfe, units @ ..] => utf_16(units, u16::from_le_bytes),
+        [0xfe, 0xff, units @ ..] => utf_16(units, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, file @ ..] | file => String::from_utf8_lossy(file),
+    }
 }
 
 /// Returns the blocks of a text in their order. Text between blocks is ignored.
@@ -37,7 +53,7 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Error> {
 /// Returns the content of the only block with one of these labels, or the structure in a file that
 /// has no blocks. `None` if there is neither.
 pub fn block(file: &[u8], labels: &[&str]) -> Result<Option<Vec<u8>>, Error> {
-    let text = String::from_utf8_lossy(file);
+    let text = text(file);
     let blocks = blocks(&text)?;
     if blocks.is_empty() {
         return Ok(ber::to_der(file).map(|der| der.to_vec()));
@@ -81,7 +97,12 @@ mod tests {
             "-----BEGIN B-----\n!\n-----END B----------BEGIN A-----AAECAwQF-----END A-----",
             "-----BEGIN A-----\nX-Name: value\n\nA\nAECA\nwQF\n-----END A-----",
         ] {
-            assert_eq!(block(file.as_bytes(), &["A", "NEW A"]), Ok(Some(vec![0, 1, 2, 3, 4, 5])), "{file}");
+            let marked = || file.trim_start_matches('\u{feff}').encode_utf16();
+            let little: Vec<_> = [0xfeff].into_iter().chain(marked()).flat_map(u16::to_le_bytes).collect();
+            let big: Vec<_> = [0xfeff].into_iter().chain(marked()).flat_map(u16::to_be_bytes).collect();
+            for file in [file.as_bytes(), &little, &big] {
+                assert_eq!(block(file, &["A", "NEW A"]), Ok(Some(vec![0, 1, 2, 3, 4, 5])), "{file:?}");
+            }
         }
         assert_eq!(block(b"-----BEGIN B-----\nAAEC\n-----END B-----", &["A"]), Ok(None));
         assert_eq!(block(b"\x02\x01\x07\n", &["A"]), Ok(Some(vec![2, 1, 7])));

@@ -33,14 +33,10 @@ pub fn read(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
     }
 }
 
-/// Returns a file in PEM or BIND's format as text; `None` for other files. Bytes that are not UTF-8
-/// are replaced, because PEM files may have comments in other encodings.
+/// Returns a file in PEM or BIND's format as text; `None` for other files.
 fn text(file: &[u8]) -> Option<Cow<'_, str>> {
-    const MARKS: [&[u8]; 2] = [b"-----BEGIN ", bind::START.as_bytes()];
-    let has = |mark: &[u8]| file.windows(mark.len()).any(|window| window == mark);
-    let is_der =
-        file.first() == Some(&0x30) && file.get(1).is_some_and(|length| *length >= 0x80 || *length < 0x20);
-    (!is_der && MARKS.into_iter().any(has)).then(|| String::from_utf8_lossy(file))
+    let is_der = matches!(file, [0x30, ..0x20 | 0x80.., ..]);
+    Some(pem::text(file)).filter(|text| !is_der && (text.contains(pem::BEGIN) || text.contains(bind::START)))
 }
 
 fn from_pem(text: &str, wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::{Error, pem};
 
 /// Reads a secret key of one of these lengths in bytes. Text of hexadecimal digits is decoded if
 /// it gives one of the lengths. Any other content is the key itself.
@@ -21,7 +21,8 @@ pub fn secret_key(file: &[u8], lengths: &[usize]) -> Result<Zeroizing<Vec<u8>>, 
 }
 
 fn hexadecimal(file: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    let text = std::str::from_utf8(file).ok()?.trim();
+    let text = pem::text(file);
+    let text = text.trim();
     let digits = text.as_bytes().chunks_exact(2);
     if !digits.remainder().is_empty() || text.is_empty() {
         return None;
