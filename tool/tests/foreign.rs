@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Tool, run};
+use common::{Tool, has, run};
 
 /// The folder with the files.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
@@ -103,6 +103,24 @@ fn files_in_utf_16_are_read() {
     tool.write("wide", wide(b"000102030405060708090a0b0c0d0e0f\r\n"));
     tool.ok("key import wide --type aes --label aes");
     assert!(tool.ok("object list --login").contains("AES 128"));
+}
+
+#[test]
+fn keys_with_each_cipher_of_openssh_are_read() {
+    let Some(tool) = Tool::new().filter(|_| has("ssh-keygen")) else { return };
+    for cipher in
+        ["3des-cbc", "aes128-cbc", "aes256-ctr", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com"]
+    {
+        tool.shell(&format!("rm -f key; ssh-keygen -q -t ed25519 -N secret -Z {cipher} -f key"));
+        let (status, text) =
+            run(tool.command("key import key --allow-duplicate").env("JETON_FILE_PIN", "secret"));
+        assert_eq!(status, 0, "{cipher}: {text}");
+        let (status, text) = run(tool.command("key import key").env("JETON_FILE_PIN", "wrong"));
+        assert!(status == 5 && text.contains("password is wrong"), "{cipher}: {text}");
+    }
+    tool.shell("(echo -----BEGIN OPENSSH PRIVATE KEY-----; sed '1d;$d' key | base64 -d | sed 's/chacha20-/blowfish-/' | base64; \
+                echo -----END OPENSSH PRIVATE KEY-----) >other");
+    assert!(tool.fails(7, "key import other").contains("a cipher or a type that is not supported"));
 }
 
 #[test]

@@ -15,7 +15,12 @@ use crate::{Error, Password};
 const MAX_ROUNDS: u64 = 1000;
 
 pub(crate) fn read(bytes: &[u8], password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
-    let mut key = SshKey::from_bytes(bytes).map_err(|_| Error::Damaged("OpenSSH key"))?;
+    let mut key = SshKey::from_bytes(bytes).map_err(|error| match error {
+        ssh_key::Error::Encoding(ssh_key::encoding::Error::Label(_)) => {
+            Error::Refused("the OpenSSH key has a cipher or a type that is not supported")
+        }
+        _ => Error::Damaged("OpenSSH key"),
+    })?;
     if key.is_encrypted() {
         if matches!(key.kdf(), Kdf::Bcrypt { rounds, .. } if !password.count((*rounds).into(), MAX_ROUNDS)) {
             return Err(Error::Refused("the file asks for more than 1,000 rounds of bcrypt to decrypt it"));
