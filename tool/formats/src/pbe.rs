@@ -141,11 +141,12 @@ fn limit(
     }
 }
 
-/// Names an algorithm that is not supported: the first part that has a name here, or the whole. If
-/// each part is supported, the parameters are damaged.
+/// Names an algorithm that is not supported: the first part that has a name here, or the parts that
+/// are not supported. If each part is supported, the parameters are damaged.
 fn unsupported(algorithm: &Element<'_>) -> Error {
-    let oids = identifiers(algorithm.content);
-    if !oids.is_empty() && oids.iter().all(|oid| PARTS.contains(&oid.as_str())) {
+    let mut oids = identifiers(algorithm.content);
+    oids.retain(|oid| !PARTS.contains(&oid.as_str()));
+    if oids.is_empty() {
         // The salt has at most 32 bytes in the crate pkcs5.
         return Error::Damaged("parameters of the encryption, or the salt is longer than 32 bytes");
     }
