@@ -7,6 +7,10 @@ use common::{Tool, has, run};
 /// The folder with the files.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
+fn with_ssh_keygen() -> Option<Tool> {
+    Tool::new().filter(|_| has("ssh-keygen") && has("openssl"))
+}
+
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
 const TABLE: [(&str, &str, &str, i32, &str); 60] = [
@@ -67,8 +71,8 @@ const TABLE: [(&str, &str, &str, i32, &str); 60] = [
     ("key", "key-rsa-768.pem", "", 7, "at least 1024 bits"),
     ("key", "p12-java-secret-key.p12", "changeit", 7, "secret keys only"),
     ("key", "p8-pbe-md5-des.pem", "", 7, "PBES1 with MD5 and DES"),
-    ("cert", "p8-pbe-md5-des.pem", "", 1, "not a key or certificate"),
-    ("cert", "csr-text-after.csr", "", 1, "not a key or certificate"),
+    ("cert", "p8-pbe-md5-des.pem", "", 7, "a private key and no certificate"),
+    ("cert", "csr-text-after.csr", "", 7, "a certificate request is not imported"),
     ("key", "p12-nss-export.p12", "wrong", 5, "password"),
 ];
 
@@ -90,6 +94,32 @@ fn files_of_other_programs_are_read_or_refused_with_the_reason() {
 }
 
 #[test]
+fn a_file_of_an_unknown_format_is_refused_with_its_name() {
+    let Some(tool) = with_ssh_keygen() else { return };
+    tool.shell(
+        "ssh-keygen -q -t ed25519 -N '' -f key; echo 'PuTTY-User-Key-File-3: ssh-rsa' >ppk
+         printf '\\376\\355\\376\\355\\0\\0\\0\\2' >jks; printf '\\60\\13\\6\\11*\\206H\\206\\367\\15\\1\\7\\3' >p7
+         echo hello >other",
+    );
+    for (file, status, part) in [
+        ("ppk", 7, "puttygen"),
+        ("jks", 7, "keytool -importkeystore"),
+        ("p7", 7, "PKCS#7 file has no certificates"),
+        ("key.pub", 7, "a public key of OpenSSH"),
+        ("other", 1, "not a key or certificate"),
+    ] {
+        let text = tool.fails(status, &format!("key import {file}"));
+        assert!(text.contains(part), "{file}: {text}");
+    }
+    tool.shell(
+        "openssl genpkey -algorithm ED25519 -out key.pem
+                openssl pkcs8 -topk8 -in key.pem -v2 aes-256-ofb -passout pass:pw -out ofb.pem",
+    );
+    let text = tool.fails(7, "key import ofb.pem");
+    assert!(text.contains("protected with 2.16.840.1.101.3.4.1.43,"), "{text}");
+}
+
+#[test]
 fn files_in_utf_16_are_read() {
     let Some(tool) = Tool::new() else { return };
     let wide = |text: &[u8]| -> Vec<u8> {
@@ -107,7 +137,7 @@ fn files_in_utf_16_are_read() {
 
 #[test]
 fn keys_with_each_cipher_of_openssh_are_read() {
-    let Some(tool) = Tool::new().filter(|_| has("ssh-keygen")) else { return };
+    let Some(tool) = with_ssh_keygen() else { return };
     for cipher in
         ["3des-cbc", "aes128-cbc", "aes256-ctr", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com"]
     {

@@ -16,6 +16,30 @@ pub const MAX_FILE: usize = 4 << 20;
 /// The greatest number of entries of one file.
 const MAX_ENTRIES: usize = 1000;
 
+/// Files without a key or a certificate that is read: what is in them, and the message.
+const OTHERS: [(&[u8], &str); 10] = [
+    (
+        b"PuTTY-User-Key-File-",
+        "a key of PuTTY is not read; convert it with `puttygen FILE -O private-openssh -o NEW`",
+    ),
+    (
+        b"BEGIN SSH2 ENCRYPTED",
+        "a key of ssh.com is not read; convert it with `puttygen FILE -O private-openssh -o NEW`",
+    ),
+    (b"\xfe\xed\xfe\xed\0\0\0", JAVA),
+    (b"\xce\xce\xce\xce\0\0\0", JAVA),
+    (b"BEGIN PGP ", "a key of OpenPGP is not read"),
+    (b" PRIVATE KEY-----", "the file has a private key and no certificate"),
+    (b"CERTIFICATE REQUEST-----", "a certificate request is not imported; `jeton cert issue` signs it"),
+    (b" PARAMETERS-----", "the file has parameters and no key"),
+    // The identifiers of PKCS #7.
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x07", "the PKCS#7 file has no certificates"),
+    // The length of the algorithm's name in an OpenSSH file.
+    (b" AAAA", "a public key of OpenSSH is not imported without its private key"),
+];
+const JAVA: &str = "an old key store of Java is not read; convert it with `keytool -importkeystore -srckeystore FILE \
+                    -destkeystore NEW -deststoretype pkcs12`";
+
 /// Reads a file. Fails if nothing in it is a key or a certificate.
 pub fn read(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
     if file.len() > MAX_FILE {
@@ -27,7 +51,7 @@ pub fn read(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
         None => from_der(file, wanted, password)?,
     };
     match entries.len() {
-        0 => Err(Error::Unknown),
+        0 => Err(unknown(file)),
         1..=MAX_ENTRIES => Ok(entries),
         _ => Err(Error::Refused("the file has more than 1,000 keys and certificates")),
     }
@@ -91,7 +115,7 @@ fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
         [0x30, length, ..] if *length >= 0x80 => {
             Error::Damaged("file in DER: it is cut off, or has more bytes")
         }
-        _ => Error::Unknown,
+        _ => unknown(file),
     };
     let der = ber::to_der(file).ok_or(other)?;
     if pkcs12::is(&der) {
@@ -111,8 +135,13 @@ fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
     match (is_private, wanted) {
         (true, Wanted::All) => Ok(vec![private(&der, password)?]),
         (true, Wanted::Public) => Ok(Vec::new()),
-        _ => Err(Error::Unknown),
+        _ => Err(unknown(file)),
     }
+}
+
+fn unknown(file: &[u8]) -> Error {
+    let has = |mark: &[u8]| file.windows(mark.len()).any(|window| window == mark);
+    OTHERS.iter().find(|(mark, _)| has(mark)).map_or(Error::Unknown, |(_, text)| Error::Refused(text))
 }
 
 /// Reads a public key as SubjectPublicKeyInfo, or an RSA key in PKCS #1.
