@@ -53,13 +53,13 @@ pub fn key_pair(
         return if is_same { Ok(key) } else { Err(exists(naming)) };
     }
     let mut template = PrivateTemplate(pair.private.0.clone());
-    template.0.extend(names(naming));
+    template.0.extend(names(&naming.label, &naming.id));
     template.0.extend(protected(protection));
     template.0.extend(usages.attributes(CKO_PRIVATE_KEY));
     let private = create_private(session, &mut template)?;
     if public {
         let mut template = pair.public.clone();
-        template.extend(names(naming));
+        template.extend(names(&naming.label, &naming.id));
         template.extend(usages.attributes(CKO_PUBLIC_KEY));
         if let Err(failure) = session.create_object(&template) {
             session.destroy_object(private)?;
@@ -102,7 +102,7 @@ pub fn secret_key(
         Attribute::number(CKA_KEY_TYPE, kind),
         Attribute::bytes(CKA_VALUE, value),
     ]);
-    template.0.extend(names(naming));
+    template.0.extend(names(&naming.label, &naming.id));
     template.0.extend(protected(protection));
     template.0.extend(usages.attributes(CKO_SECRET_KEY));
     Ok(session.create_object(&template.0)?)
@@ -137,7 +137,7 @@ pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<Obj
         Attribute::bytes(CKA_SERIAL_NUMBER, names_of.serial),
         Attribute::flag(CKA_PRIVATE, false),
     ];
-    template.extend(names(naming));
+    template.extend(names(&naming.label, &naming.id));
     Ok(session.create_object(&template)?)
 }
 
@@ -154,15 +154,17 @@ pub fn ids_in_token(session: &Session) -> Result<HashMap<Vec<u8>, Vec<u8>>, Erro
         .collect())
 }
 
-fn names(naming: &Naming) -> Vec<Attribute> {
-    vec![
+/// Returns the attributes of a token object with these names.
+pub fn names(label: &str, id: &[u8]) -> [Attribute; 3] {
+    [
         Attribute::flag(CKA_TOKEN, true),
-        Attribute::bytes(CKA_LABEL, naming.label.as_bytes()),
-        Attribute::bytes(CKA_ID, naming.id.clone()),
+        Attribute::bytes(CKA_LABEL, label.as_bytes()),
+        Attribute::bytes(CKA_ID, id),
     ]
 }
 
-fn protected(protection: Protection) -> [Attribute; 3] {
+/// Returns the attributes of a private or secret key.
+pub fn protected(protection: Protection) -> [Attribute; 3] {
     [
         Attribute::flag(CKA_PRIVATE, true),
         Attribute::flag(CKA_SENSITIVE, true),

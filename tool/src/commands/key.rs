@@ -13,6 +13,7 @@ use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
 use jeton_pki::key_type::{Usage, Usages};
 use jeton_tool::Error;
 use jeton_tool::client::{Attribute, ObjectHandle, Session};
+use jeton_tool::import::{Protection, names, protected};
 use jeton_tool::token_file;
 
 use self::derive::Derive;
@@ -84,6 +85,10 @@ impl Permissions {
         let most = if is_strict() { default.len().min(1) } else { default.len() };
         Ok(Usages::parse(&self.usage, &default[..most])?)
     }
+
+    fn protection(&self) -> Protection {
+        if self.extractable { Protection::Extractable } else { Protection::Sensitive }
+    }
 }
 
 /// The options of a new key: its label, its ID and its permissions.
@@ -102,6 +107,12 @@ struct NewKey {
 }
 
 impl NewKey {
+    /// Returns the attributes that a public key has too, and those of a private or secret key only.
+    fn attributes(&self, session: &Session) -> Result<[[Attribute; 3]; 2], Error> {
+        let id = id_or_random(self.id.as_deref(), session)?;
+        Ok([names(&self.label, &id), protected(self.permissions.protection())])
+    }
+
     /// Returns the key of this class with the same label, and the same ID if --id is given, if
     /// --if-absent keeps it. Fails if the token has a key of the class with the label or the ID,
     /// and no option says what to do.

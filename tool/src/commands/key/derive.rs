@@ -13,7 +13,7 @@ use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_
 use jeton_tool::object::describe;
 use spki::SubjectPublicKeyInfoRef;
 
-use super::{NewKey, id_or_random, is_strict};
+use super::{NewKey, is_strict};
 use crate::commands::object::show;
 use crate::commands::out;
 use crate::commands::pin::UserPin;
@@ -76,18 +76,11 @@ impl Derive {
             return Ok(ExitCode::SUCCESS);
         }
         let base = Objects::named(self.with.clone(), self.with_id.clone()).one(&session, &["private"])?;
-        let mut template = vec![
-            Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
-            Attribute::number(CKA_KEY_TYPE, key_type),
-            Attribute::flag(CKA_TOKEN, true),
-            Attribute::flag(CKA_PRIVATE, true),
-            Attribute::flag(CKA_SENSITIVE, true),
-            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
-            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
-            Attribute::bytes(CKA_ID, id_or_random(self.key.id.as_deref(), &session)?),
-        ];
-        template.extend(kind.parameters);
-        template.extend(usages.attributes(CKO_SECRET_KEY));
+        let key_type =
+            [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::number(CKA_KEY_TYPE, key_type)];
+        let [names, protected] = self.key.attributes(&session)?;
+        let usages = usages.attributes(CKO_SECRET_KEY);
+        let template = [&key_type[..], &names, &protected, &kind.parameters, &usages].concat();
         let kdf = match self.kdf {
             Kdf::None => CKD_NULL,
             Kdf::Sha256 => CKD_SHA256_KDF,

@@ -11,7 +11,7 @@ use jeton_tool::client::{Access, Attribute, ObjectHandle, Session, names};
 use jeton_tool::object::{describe, key_type, modulus_bits, partner, uses};
 use jeton_tool::{Cause, Error};
 
-use super::{NewKey, id_or_random};
+use super::NewKey;
 use crate::commands::again::Proposed;
 use crate::commands::object::show;
 use crate::commands::out;
@@ -60,17 +60,7 @@ impl Generate {
             show(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let id = id_or_random(self.key.id.as_deref(), &session)?;
-        let common = [
-            Attribute::flag(CKA_TOKEN, true),
-            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
-            Attribute::bytes(CKA_ID, id),
-        ];
-        let secret = [
-            Attribute::flag(CKA_PRIVATE, true),
-            Attribute::flag(CKA_SENSITIVE, true),
-            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
-        ];
+        let [common, secret] = self.key.attributes(&session)?;
         let waiting = out::waiting(self.announcement(&session));
         let made = match kind.shape {
             Shape::Secret => {

@@ -10,7 +10,7 @@ use jeton_pki::certificate::key_id;
 use jeton_pki::key_type::Usage;
 use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, Wanted};
-use jeton_tool::import::{self, Duplicates, Naming, Protection};
+use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{PSS, describe};
 use jeton_tool::{Error, token_file};
 use zeroize::Zeroizing;
@@ -165,7 +165,8 @@ impl Import {
             Contents::Pair(pair) => {
                 let usages = self.permissions.usages(pair_kind(pair))?;
                 let public = !self.private_only;
-                let private = import::key_pair(session, pair, &naming, self.protection(), &usages, public)?;
+                let private =
+                    import::key_pair(session, pair, &naming, self.permissions.protection(), &usages, public)?;
                 let beside = if public { jeton_tool::object::partner(session, private) } else { None };
                 Ok([Some(private), beside].into_iter().flatten().collect())
             }
@@ -195,10 +196,6 @@ impl Import {
         }
     }
 
-    fn protection(&self) -> Protection {
-        if self.permissions.extractable { Protection::Extractable } else { Protection::Sensitive }
-    }
-
     fn secret(&self, file: &[u8], kind: ImportType) -> Result<ExitCode, Error> {
         let generic: Vec<usize> = (1..=1024).collect();
         let (lengths, class, default): (&[usize], _, &[Usage]) = match kind {
@@ -213,7 +210,8 @@ impl Import {
         let label = self.label.clone().unwrap_or_default();
         let naming = Naming { label, id, duplicates: self.duplicates() };
         let usages = self.permissions.usages(default)?;
-        let key = import::secret_key(&session, class, &value, &naming, self.protection(), &usages)?;
+        let key =
+            import::secret_key(&session, class, &value, &naming, self.permissions.protection(), &usages)?;
         show(&[describe(&session, &opened.info, key)])?;
         Ok(ExitCode::SUCCESS)
     }

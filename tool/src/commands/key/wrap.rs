@@ -11,7 +11,7 @@ use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, St
 use jeton_tool::formats;
 use jeton_tool::object::describe;
 
-use super::{NewKey, id_or_random, is_strict};
+use super::{NewKey, is_strict};
 use crate::commands::object::show;
 use crate::commands::out::{self, Output};
 use crate::commands::pin::UserPin;
@@ -137,18 +137,9 @@ impl Unwrap {
             return Ok(ExitCode::SUCCESS);
         }
         let (unwrapping, mechanism) = self.with.find(&session, &["secret-key", "private"])?;
-        let id = id_or_random(self.key.id.as_deref(), &session)?;
-        let mut template = vec![
-            Attribute::number(CKA_CLASS, class),
-            Attribute::number(CKA_KEY_TYPE, kind),
-            Attribute::flag(CKA_TOKEN, true),
-            Attribute::flag(CKA_PRIVATE, true),
-            Attribute::flag(CKA_SENSITIVE, true),
-            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
-            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
-            Attribute::bytes(CKA_ID, id),
-        ];
-        template.extend(usages.attributes(class));
+        let key_type = [Attribute::number(CKA_CLASS, class), Attribute::number(CKA_KEY_TYPE, kind)];
+        let [names, protected] = self.key.attributes(&session)?;
+        let template = [&key_type[..], &names, &protected, &usages.attributes(class)].concat();
         let key = session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?;
         show(&[describe(&session, &opened.info, key)])?;
         Ok(ExitCode::SUCCESS)
