@@ -35,15 +35,16 @@ impl Request {
         let asked = request.info.attributes.iter().filter(|attribute| attribute.oid == EXTENSION_REQUEST);
         for value in asked.flat_map(|attribute| attribute.values.iter()) {
             for extension in value.decode_as::<Vec<Any>>()? {
-                match extension.decode_as().map_err(|error| error.kind()) {
+                // X.667: an identifier may have an arc of 128 bits.
+                let is_odd = |kind| {
+                    matches!(kind, ErrorKind::OidMalformed | ErrorKind::Length { tag: Tag::ObjectIdentifier })
+                };
+                match extension.decode_as() {
                     Ok(extension) => extensions.push(extension),
-                    // X.667: an identifier may have an arc of 128 bits.
-                    Err(ErrorKind::OidMalformed | ErrorKind::Length { tag: Tag::ObjectIdentifier }) => {
+                    Err(error) if is_odd(error.kind()) => {
                         unknown.push(format!("an unknown extension ({})", hex(extension.value())));
                     }
-                    Err(kind) => {
-                        return Err(Error::Failed(format!("malformed extension in the request: {kind}")));
-                    }
+                    Err(error) => return Err(wrong(error)),
                 }
             }
         }
