@@ -30,12 +30,10 @@ const PART: usize = 16;
 /// What the test must find in the memory of the client.
 const MARK: &[u8] = b"what a search of memory must find";
 
-/// The work of a client process.
 #[derive(Serialize, Deserialize)]
 enum Role {
     /// Leaves things in the agent, and is killed.
     Leave(PathBuf),
-    /// Uses the keys of the token.
     Use(PathBuf),
 }
 
@@ -104,8 +102,7 @@ fn kill_clients(rounds: usize) {
         thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(status(&socket(directory)).expect("an agent").sessions, 0);
-    let objects = session(&module).find(&[]).expect("a search");
-    assert_eq!(objects, [], "an object of a killed client stays");
+    assert_eq!(session(&module).find(&[]).expect("a search"), [], "an object of a killed client stays");
     if rounds > settle {
         let grown = resident(agent.id()).saturating_sub(before);
         println!("{rounds} killed clients: the agent grew by {grown} KiB from {before} KiB");

@@ -35,7 +35,6 @@ struct Role(String, usize);
 enum Said {
     /// An object with this label was acknowledged, after [`SIGNATURES`] signatures.
     Stored(String),
-    /// A call failed.
     Failed,
     /// It ended. Whether the session that did nothing is still logged in.
     Ended(bool),
@@ -172,9 +171,7 @@ fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
     }
     println!("{rounds} kills: {} acknowledged objects, {failed} failures", acknowledged.len());
     let module = token::load(&parameters);
-    let slot = module.slots(true).expect("slots")[0];
-    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
+    let session = token::log_in(&module);
     for label in &acknowledged {
         let found = session.find(&[Attribute::bytes(CKA_LABEL, label.as_str())]).expect("a search");
         assert_eq!(found.len(), 1, "{label}");
@@ -242,8 +239,7 @@ fn the_handle_of_a_lost_object_names_no_other_one() {
     assert_eq!(code(&quiet), Ok(Vec::new()));
     let label = || quiet.attribute(object, CKA_LABEL).map_err(|failure| failure.code);
     assert_eq!(label(), Err(CKR_OBJECT_HANDLE_INVALID));
-    let new = open().create_object(&data).expect("an object");
-    assert_ne!(new, object);
+    assert_ne!(open().create_object(&data).expect("an object"), object);
     assert_eq!(label(), Err(CKR_OBJECT_HANDLE_INVALID));
     module.finalize().expect("a module");
 }
@@ -367,9 +363,7 @@ fn an_error_of_the_device_ends_the_operations_of_a_session() {
     token::make(&common::parameters(directory));
     let address = agent.socket().display();
     let module = token::load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
-    let slot = module.slots(true).expect("slots")[0];
-    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
+    let session = token::log_in(&module);
     let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
     let start = || session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).map_err(|failure| failure.code);
     assert_eq!(start(), Ok(()));

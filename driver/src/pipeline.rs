@@ -38,6 +38,6 @@ pub use in_process::InProcess;
 pub(crate) use in_process::KeyPair;
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
-pub(crate) use pkcs11::ED25519_NAME;
+pub(crate) use pkcs11::{ED25519_NAME, private_template, public_template};
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};

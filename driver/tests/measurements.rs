@@ -9,13 +9,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, driver, has, modules, peer, run, succeed};
+use common::{Scratch, driver, fails, has, modules, peer, run, says, succeed};
 use jeton_peers::Known;
 use roxmltree::Document;
 use rusqlite::Connection;
 use serde_json::Value;
 
-/// A command that measures.
 struct Scenario {
     /// The command, with options for a short measurement.
     command: &'static [&'static str],
@@ -115,8 +114,7 @@ fn each_scenario_prints_its_table_and_writes_numbers_and_pages() {
     for scenario in SCENARIOS {
         for module in modules(&[Known::Jeton]) {
             let mut command = scenario.measure(module, "0");
-            let text = succeed(command.args(["--json", &json, "--results", &store]));
-            assert!(text.contains(scenario.row), "{text}");
+            says(succeed(command.args(["--json", &json, "--results", &store])), scenario.row);
             let values = values(&json);
             let plausible = values.iter().all(|value| value.is_finite() && *value >= 0.0);
             assert!(plausible && values.iter().any(|value| *value > 0.0), "{values:?}");
@@ -210,8 +208,10 @@ fn outputs_are_opened_before_the_work_begins() {
             assert!(code == 1 && !text.contains(scenario.row), "{option}: {text}");
             assert!(started.elapsed() < Duration::from_secs(60), "{option}");
         }
-        let (code, text) = run(scenario.measure("in-process", "0").args(["--json", "/dev/full"]));
-        assert!(code == 1 && text.contains("jeton-driver: /dev/full: No space left on device"), "{text}");
+        says(
+            fails(1, scenario.measure("in-process", "0").args(["--json", "/dev/full"])),
+            "jeton-driver: /dev/full: No space left on device",
+        );
     }
 }
 
@@ -282,8 +282,7 @@ fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\" --module in-process");
         let mut command = Command::new("sh");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_jeton-driver")]).args(arguments);
-        let (code, text) = run(command.env("TMPDIR", &temporary));
-        assert!(code == 1 && text.contains(wanted), "{arguments:?}: {code} {text}");
+        says(fails(1, command.env("TMPDIR", &temporary)), wanted);
         assert!(names(&temporary).is_empty());
         // The tool does not remove the store, which belongs to the user.
         for name in names(scratch.path()).iter().filter(|name| name.starts_with("store")) {
@@ -303,8 +302,7 @@ fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
 fn a_file_that_is_no_store_of_this_version_is_named_and_kept() {
     let scratch = Scratch::new();
     let (store, text, page) = (measured(&scratch), scratch.file("text"), scratch.file("page.html"));
-    let (code, said) = run(&mut driver(["report", &store, "--html", &store]));
-    assert!(code == 2 && said.contains("is the store itself"), "{said}");
+    says(fails(2, &mut driver(["report", &store, "--html", &store])), "is the store itself");
     let set_version = Connection::open(&store).and_then(|store| store.pragma_update(None, "user_version", 7));
     set_version.expect("a change");
     fs::write(&text, "important").expect("the directory is writable");
@@ -318,8 +316,7 @@ fn a_file_that_is_no_store_of_this_version_is_named_and_kept() {
             command
         });
         for mut command in readers.into_iter().chain(writers) {
-            let (code, text) = run(&mut command);
-            assert!(code == 1 && text.contains(wanted), "{command:?}: {code} {text}");
+            says(fails(1, &mut command), wanted);
             assert_eq!(fs::read(file).expect("a file"), before, "{command:?}");
         }
     }
@@ -379,8 +376,7 @@ fn wrong_numbers_in_a_store_draw_no_wrong_plot() {
         ("'text'", "jeton-driver: the store cannot be read"),
     ] {
         change(sample);
-        let (code, text) = run(&mut driver(["report", &store, "--html", &none]));
-        assert!(code == 1 && text.contains(wanted), "{text}");
+        says(fails(1, &mut driver(["report", &store, "--html", &none])), wanted);
         assert!(!Path::new(&none).exists());
     }
 }
@@ -429,8 +425,10 @@ fn the_driver_reports_that_its_module_is_missing() {
     // `cp` writes the file: a child that another thread forks meanwhile could hold a file open that
     // this test writes, and the file could not be executed.
     succeed(Command::new("cp").arg(env!("CARGO_BIN_EXE_jeton-driver")).arg(&copy));
-    let (code, text) = run(Command::new(&copy).args(["pipeline", "--sizes", "1"]));
-    assert!(code == 1 && text.contains("libjeton_pkcs11.so is not beside this program"), "{text}");
+    says(
+        fails(1, Command::new(&copy).args(["pipeline", "--sizes", "1"])),
+        "libjeton_pkcs11.so is not beside this program",
+    );
 }
 
 #[test]

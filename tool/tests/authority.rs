@@ -195,8 +195,8 @@ fn script(text: &str, variables: &[(&str, &str)]) {
     }
     let jeton = Path::new(env!("CARGO_BIN_EXE_jeton")).parent().expect("a folder");
     let mut command = Command::new("bash");
-    command.args(["-euo", "pipefail", "-c", &[FAILS, text].concat()]).current_dir(tool.scratch.path());
-    command.env("JETON_DIR", tool.scratch.file("tokens")).env("JETON_CONF", tool.scratch.file("conf"));
+    command.args(["-euo", "pipefail", "-c", &[FAILS, text].concat()]).current_dir(tool.path());
+    command.env("JETON_DIR", tool.file("tokens")).env("JETON_CONF", tool.file("conf"));
     let path = std::env::var("PATH").expect("PATH");
     command.env("PATH", format!("{}:{path}", jeton.display()));
     command.env("SCRIPTS", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/authority"));

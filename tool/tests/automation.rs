@@ -46,10 +46,8 @@ fn a_provisioning_script_runs_twice_with_the_same_result() {
     let provision = || {
         let jeton = format!("jeton() {{ {} \"$@\"; }}\n", env!("CARGO_BIN_EXE_jeton"));
         let mut shell = Command::new("bash");
-        shell
-            .args(["-euo", "pipefail", "-c", &[&jeton, PROVISION].concat()])
-            .current_dir(tool.scratch.path());
-        shell.env("JETON_DIR", tool.scratch.file("tokens")).env("JETON_CONF", tool.scratch.file("conf"));
+        shell.args(["-euo", "pipefail", "-c", &[&jeton, PROVISION].concat()]).current_dir(tool.path());
+        shell.env("JETON_DIR", tool.file("tokens")).env("JETON_CONF", tool.file("conf"));
         run(shell.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN))
     };
     let (status, first) = provision();
@@ -250,11 +248,11 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
 #[test]
 fn a_token_that_the_agent_unlocks_needs_no_pin() {
     let (Some(tool), Some(_)) = (Tool::new(), peer(Known::JetonAgent)) else { return };
-    let directory = tool.scratch.path();
+    let directory = tool.path();
     tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "key"]);
     tool.write("pin", PIN);
     let rules = "[[client]]\nlogin = { token = 'mine', pin-file = 'PIN' }\n";
-    tool.write("rules.toml", rules.replace("PIN", &tool.scratch.file("pin")));
+    tool.write("rules.toml", rules.replace("PIN", &tool.file("pin")));
     // `Tool` and `Sandbox` name the directory of the tokens alike.
     let sandbox = Sandbox::fresh(Known::JetonAgent, directory, None).expect("a directory");
     sandbox.start_agent(directory).expect("an agent");

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PIN, Tool, run, succeed};
+use common::{PIN, Tool, run, says, succeed};
 use cryptoki_sys::{
     CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
     CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_KEY_EXHAUSTED, CKR_OK,
@@ -97,7 +97,7 @@ impl Setup {
     }
 
     fn has(&self, name: &str) -> bool {
-        Path::new(&self.scratch.file(name)).exists()
+        Path::new(&self.file(name)).exists()
     }
 }
 
@@ -119,20 +119,15 @@ fn fails(command: &mut Command) -> String {
 fn a_backup_for_recipients_is_verified_and_restored_by_each_of_them() {
     let Some(setup) = Setup::new() else { return };
     let second = new_key(&setup, "second");
-    fs::write(setup.scratch.file("all"), format!("# both\n{}\n{second}\n", setup.recipient)).expect("a file");
-    let text = setup.ok("backup create backup --recipients-file all");
-    assert!(text.contains("Every record opens."), "{text}");
-    let mode = fs::metadata(setup.scratch.file("backup")).expect("a file").mode();
-    assert_eq!(mode & 0o777, 0o600);
+    setup.write("all", format!("# both\n{}\n{second}\n", setup.recipient));
+    says(setup.ok("backup create backup --recipients-file all"), "Every record opens.");
+    assert_eq!(fs::metadata(setup.file("backup")).expect("a file").mode() & 0o777, 0o600);
     for identity in ["identity", "second"] {
-        let text = setup.ok(&format!("backup verify backup --identity {identity}"));
-        assert!(text.contains("Every record opens."), "{text}");
+        says(setup.ok(&format!("backup verify backup --identity {identity}")), "Every record opens.");
     }
-    let text = succeed(&mut setup.without_pins("backup verify backup --identity second"));
-    assert!(text.contains("were not opened"), "{text}");
+    says(succeed(&mut setup.without_pins("backup verify backup --identity second")), "were not opened");
     setup.ok("backup new-key stranger");
-    let text = setup.fails("backup verify backup --identity stranger");
-    assert!(text.contains("for other keys"), "{text}");
+    says(setup.fails("backup verify backup --identity stranger"), "for other keys");
     assert!(setup.fails("backup verify backup").contains("give an --identity"));
     let restored = setup.restore("backup", "restored", "");
     assert_eq!(restored["label"], "mine");
@@ -145,10 +140,8 @@ fn a_backup_with_a_passphrase_is_restored_on_another_file_system() {
     let Some(setup) = Setup::new() else { return };
     setup.ok("backup create backup");
     let mut wrong = setup.command_in("tokens", "backup verify backup");
-    let text = fails(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase"));
-    assert!(text.contains("the passphrase is wrong"), "{text}");
-    let text = setup.fails("backup verify backup --identity identity");
-    assert!(text.contains("has a passphrase"), "{text}");
+    says(fails(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase")), "the passphrase is wrong");
+    says(setup.fails("backup verify backup --identity identity"), "has a passphrase");
     let mut short = setup.command_in("tokens", "backup create other");
     assert!(fails(short.env("JETON_BACKUP_PASSPHRASE", "short")).contains("at least 12"));
     assert!(!setup.has("other"));
@@ -167,15 +160,15 @@ fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
     let Some(setup) = Setup::new() else { return };
     let mut stream = setup.command_in("tokens", &setup.create("-"));
     let bytes = stream.output().expect("the tool starts").stdout;
-    fs::write(setup.scratch.file("backup"), &bytes).expect("the directory is writable");
+    setup.write("backup", &bytes);
     let mut verify = setup.command_in("tokens", "backup verify - --identity identity");
-    verify.stdin(File::open(setup.scratch.file("backup")).expect("a file"));
+    verify.stdin(File::open(setup.file("backup")).expect("a file"));
     succeed(&mut verify);
     let again = setup.create("backup");
     assert!(setup.fails(&again).contains("--force"));
-    assert_eq!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
+    assert_eq!(setup.read("backup"), bytes);
     setup.ok(&format!("{again} --force"));
-    assert_ne!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
+    assert_ne!(setup.read("backup"), bytes);
     let (code, text) = run(&mut setup.command_in("tokens", "backup create x --recipient age1x"));
     assert_eq!(code, 2, "{text}");
 }
@@ -184,9 +177,9 @@ fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
 fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
-    let whole = fs::read(setup.scratch.file("backup")).expect("a file");
+    let whole = setup.read("backup");
     let check = |bytes: &[u8], what: &str| {
-        fs::write(setup.scratch.file("bad"), bytes).expect("the directory is writable");
+        setup.write("bad", bytes);
         for verb in ["verify", "restore"] {
             let text =
                 fails(&mut setup.command_in("other", &format!("backup {verb} bad --identity identity")));
@@ -210,9 +203,7 @@ fn limited(setup: &Setup, input: &str, line: &str) -> Command {
     let command = setup.command_in("other", line);
     let mut shell = Command::new("bash");
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell
-        .current_dir(setup.scratch.path())
-        .args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
+    shell.current_dir(setup.path()).args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
     shell.arg(command.get_program()).args(command.get_args());
     shell
 }
@@ -236,7 +227,7 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     let header = setup.ok("backup verify backup --identity identity --json");
     let header: Value = serde_json::from_str(&header).expect("JSON");
     let token = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
-    let copy = setup.scratch.file("copy");
+    let copy = setup.file("copy");
     token.execute("VACUUM INTO ?1", [&copy]).expect("a copy");
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'object'";
     let objects: usize = token.query_row(root, [], |row| row.get(0)).expect("a table");
@@ -254,7 +245,7 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     ];
     for (header, store, expected) in cases {
         let content = [b"jeton backup 1\n", header.to_string().as_bytes(), b"\n", &store].concat();
-        fs::write(setup.scratch.file("hostile"), encrypted(&setup.recipient, &content)).expect("a file");
+        setup.write("hostile", encrypted(&setup.recipient, &content));
         for verb in ["verify", "restore"] {
             let line = format!("backup {verb} hostile --identity identity");
             let (code, text) = run(&mut limited(&setup, ":", &line));
@@ -263,7 +254,7 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
             assert!(!text.contains("panicked"), "{verb}: {text}");
         }
         assert!(expected.is_none() || setup.files("other").is_empty());
-        let _ = fs::remove_dir_all(setup.scratch.file("other"));
+        let _ = fs::remove_dir_all(setup.file("other"));
     }
 }
 
@@ -324,10 +315,10 @@ fn page_of_one_child(child: usize, start: usize) -> Vec<u8> {
 fn a_file_with_too_many_recipients_is_refused() {
     let Some(setup) = Setup::new() else { return };
     let all = format!("{}\n", setup.recipient).repeat(1041);
-    fs::write(setup.scratch.file("all"), &all).expect("a file");
+    setup.write("all", &all);
     let create = "backup create backup --recipients-file all";
     assert!(setup.fails(create).contains("the file has more than"));
-    fs::write(setup.scratch.file("all"), &all[..all.len() / 1041 * 1040]).expect("a file");
+    setup.write("all", &all[..all.len() / 1041 * 1040]);
     setup.ok(create);
     setup.ok("backup verify backup --identity identity");
     let twice = format!("{create} --recipients-file all --force");
@@ -341,8 +332,7 @@ fn a_damaged_token_is_not_backed_up() {
     let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
     store.execute("DELETE FROM record WHERE id = (SELECT max(id) FROM record)", []).expect("a row");
     drop(store);
-    let text = setup.fails(&setup.create("backup"));
-    assert!(text.contains("its record is missing"), "{text}");
+    says(setup.fails(&setup.create("backup")), "its record is missing");
     assert!(!setup.has("backup"));
 }
 
@@ -362,27 +352,24 @@ fn an_altered_record_is_found_only_with_a_pin() {
 #[test]
 fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
     let Some(setup) = Setup::new() else { return };
-    let counters = setup.scratch.file("counters");
+    let counters = setup.file("counters");
     fs::create_dir(&counters).expect("a directory");
     setup.configure(&format!("[store]\ncounter-dir = {counters:?}\n"));
     setup.ok("key generate --type aes:256 --label second");
     setup.back_up("backup");
     setup.ok("key generate --type aes:256 --label third");
     // The original token prevents the restore.
-    let text = setup.fails(RESTORE);
-    assert!(text.contains("move it away first, or restore with a new serial number"), "{text}");
-    fs::rename(setup.scratch.file("tokens"), setup.scratch.file("old")).expect("a directory");
+    says(setup.fails(RESTORE), "move it away first, or restore with a new serial number");
+    fs::rename(setup.file("tokens"), setup.file("old")).expect("a directory");
     // The state of the backup is older than the counter.
-    let text = setup.fails(&format!("{RESTORE} --as-it-is"));
-    assert!(text.contains("the counter knows a later state"), "{text}");
+    says(setup.fails(&format!("{RESTORE} --as-it-is")), "the counter knows a later state");
     let mut wrong = setup.command_in("tokens", RESTORE);
     assert!(fails(wrong.env("JETON_PIN", "wrong pin")).contains("the PIN is wrong"));
     setup.ok(RESTORE);
     assert_eq!(setup.labels("tokens"), ["first", "second"].map(str::to_owned).into());
     setup.ok("key generate --type aes:256 --label fourth");
     // The original is now older than the counter.
-    let text = fails(&mut setup.command_in("old", "object list"));
-    assert!(text.contains("older copy"), "{text}");
+    says(fails(&mut setup.command_in("old", "object list")), "older copy");
 }
 
 #[test]
@@ -435,8 +422,7 @@ fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
     let token = setup.token_file("tokens");
     fs::remove_file(&token).expect("a file");
     fs::write(format!("{token}-wal"), "left over").expect("the directory is writable");
-    let text = setup.fails(RESTORE);
-    assert!(text.contains("jeton-wal"), "{text}");
+    says(setup.fails(RESTORE), "jeton-wal");
     assert!(!Path::new(&token).exists());
 }
 
@@ -444,14 +430,13 @@ fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
 fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
     let Some(setup) = Setup::new() else { return };
     setup.ok("sealing-key new sealing");
-    setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("sealing")));
+    setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.file("sealing")));
     setup.ok("sealing-key set");
     setup.back_up("backup");
     setup.restore("backup", "restored", "");
     assert!(setup.labels("restored").contains("first"));
     setup.configure("");
-    let text = fails(&mut setup.command_in("third", RESTORE));
-    assert!(text.contains("without the sealing key"), "{text}");
+    says(fails(&mut setup.command_in("third", RESTORE)), "without the sealing key");
 }
 
 #[test]
@@ -472,7 +457,7 @@ fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
         kill(setup.command_in("tokens", &format!("{} --force", setup.create("killed"))), after);
         if setup.has("killed") {
             setup.ok("backup verify killed --identity identity");
-            fs::remove_file(setup.scratch.file("killed")).expect("a file");
+            fs::remove_file(setup.file("killed")).expect("a file");
         }
         let restore = "backup restore whole --identity identity";
         let tokens = format!("restored-{after}");
@@ -500,8 +485,8 @@ fn a_full_disk_leaves_no_backup() {
         setup.recipient
     );
     let mut command = Command::new("bash");
-    command.args(["-c", &script]).current_dir(setup.scratch.path());
-    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file("tokens"));
+    command.args(["-c", &script]).current_dir(setup.path());
+    command.env("JETON_CONF", setup.file("conf")).env("JETON_DIR", setup.file("tokens"));
     let (code, text) = run(&mut command);
     assert_eq!(code, 1, "{text}");
     assert!(!setup.has("small"));
@@ -524,8 +509,8 @@ enum Role {
 
 fn worker(setup: &Setup, tokens: &str, role: &Role) -> Child {
     let mut command = jeton_child::of_test("process_of_another_test", role);
-    command.current_dir(setup.scratch.path());
-    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file(tokens));
+    command.current_dir(setup.path());
+    command.env("JETON_CONF", setup.file("conf")).env("JETON_DIR", setup.file(tokens));
     Child::start(&mut command).expect("this test starts")
 }
 
@@ -633,8 +618,7 @@ fn use_limited_key(expected: u64) {
     let (_module, session) = session();
     let key = of_class(&session, CKO_PRIVATE_KEY, Some(b"limited"))[0];
     session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
-    let code = session.sign(b"data", &mut [0; 64]).map_or_else(|failure| failure.code, |_| CKR_OK);
-    assert_eq!(code, expected);
+    assert_eq!(session.sign(b"data", &mut [0; 64]).map_or_else(|failure| failure.code, |_| CKR_OK), expected);
 }
 
 fn check_keys(expected: &BTreeSet<String>) {
@@ -671,7 +655,7 @@ fn signs(session: &Session, private: ObjectHandle, public: ObjectHandle) -> bool
 fn a_token_directory_that_everybody_may_change_gets_no_token() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
-    let open = setup.scratch.file("open");
+    let open = setup.file("open");
     fs::create_dir(&open).expect("a directory");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("its owner");
     fails(&mut setup.command_in("open", RESTORE));

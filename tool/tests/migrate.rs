@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use common::migration::{Migration, copy, survives_damage};
 use common::old_store::Old;
-use common::{CHEAP, PIN, has, jeton, run, succeed};
+use common::{CHEAP, PIN, fails, has, jeton, run, says, succeed};
 use jeton_peers::Known;
 
 /// Returns the store that SoftHSMv2 made; the tests use copies of it. `None` if a program is
@@ -158,10 +158,8 @@ fn the_pin_may_come_from_a_file_or_a_descriptor() {
     let new = migration.scratch.file("new");
     fs::write(&new, "another PIN\n").expect("a file");
     succeed(&mut migration.command(&["--new-pin-file", &new]));
-    let (code, text) = run(&mut migration.command(&[]));
-    assert!(code == 1 && text.contains("the PIN does not open it"), "{text}");
-    let text = succeed(&mut migration.command(&["--new-pin-file", &new]));
-    assert!(text.contains("objects already"), "{text}");
+    says(fails(1, &mut migration.command(&[])), "the PIN does not open it");
+    says(succeed(&mut migration.command(&["--new-pin-file", &new])), "objects already");
 }
 
 #[test]
@@ -184,16 +182,14 @@ fn wrong_usage_ends_with_exit_status_2() {
     assert_eq!(code, 2);
     // With two tokens, the command must name one of them.
     copy(&migration.old_token(), &migration.scratch.path().join("old").join("second"));
-    let (code, text) = run(&mut migration.command(&[]));
-    assert!(code == 2 && text.contains("--token or --serial"), "{text}");
+    says(fails(2, &mut migration.command(&[])), "--token or --serial");
 }
 
 #[test]
 fn a_directory_without_a_store_is_refused() {
     let Some(migration) = migration() else { return };
     fs::remove_dir_all(migration.old()).expect("a directory");
-    let (code, output) = run(&mut migration.command(&[]));
-    assert!(code == 3 && output.contains("No such file"), "{output}");
+    says(fails(3, &mut migration.command(&[])), "No such file");
     fs::create_dir(migration.old()).expect("a directory");
     migration.refused(&[], "no token here");
 }
@@ -331,8 +327,7 @@ fn a_migration_to_the_label_of_a_token_with_other_objects_is_refused() {
     fs::remove_file(migration.old_object()).expect("a file");
     succeed(&mut migration.command(&[]));
     copy(&store().expect("the store").scratch.path().join("old"), Path::new(&migration.old()));
-    let (code, text) = run(&mut migration.command(&[]));
-    assert!(code == 1 && text.contains(&format!("with {} of the {objects} objects", objects - 1)), "{text}");
+    says(fails(1, &mut migration.command(&[])), format!("with {} of the {objects} objects", objects - 1));
     succeed(&mut migration.command(&["--label", "another"]));
 }
 
@@ -351,8 +346,7 @@ fn a_thousand_objects_are_migrated() {
     for index in 0..1000 - files.len() {
         fs::copy(&files[index % 3], token.join(format!("copy-{index}.object"))).expect("a file");
     }
-    let text = succeed(&mut migration.command(&[]));
-    assert!(text.contains("1000 of 1000 objects are migrated"), "{text}");
+    says(succeed(&mut migration.command(&[])), "1000 of 1000 objects are migrated");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_response_may_be_cached_until_a_revocation() {
     // Another list in its place: it has the certificate as valid, or a backup restored it.
     tool.shell("cp -p issued.sqlite new; mv new issued.sqlite");
     let alter = |sql: &str| {
-        let list = rusqlite::Connection::open(tool.scratch.file("issued.sqlite")).expect("the list");
+        let list = rusqlite::Connection::open(tool.file("issued.sqlite")).expect("the list");
         list.execute_batch(sql).expect("the list is written");
     };
     alter("UPDATE certificate SET revoked = NULL");
@@ -138,7 +138,7 @@ fn a_slow_client_stops_no_other_one_and_is_disconnected() {
 #[test]
 fn neither_a_long_list_nor_a_long_request_takes_seconds() {
     let Some(tool) = ca() else { return };
-    let list = rusqlite::Connection::open(tool.scratch.file("issued.sqlite")).expect("the list");
+    let list = rusqlite::Connection::open(tool.file("issued.sqlite")).expect("the list");
     list.execute_batch(
         "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
          INSERT INTO certificate (serial, authority, profile, subject, names, not_before, not_after, der)

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{Tool, run, succeed};
+use common::{Tool, run, says, succeed};
 
 const SEALING: &str = "[store]\nsealing-key = ";
 
@@ -14,7 +14,7 @@ const SEALING: &str = "[store]\nsealing-key = ";
 fn new_key(tool: &Tool, name: &str) -> (String, String) {
     tool.ok(&["sealing-key", "new", name]);
     assert_eq!(tool.read(name).len(), 32);
-    let source = format!("file:{}", tool.scratch.file(name));
+    let source = format!("file:{}", tool.file(name));
     (format!("{SEALING}\"{source}\"\n"), source)
 }
 
@@ -68,8 +68,7 @@ fn a_sealing_key_is_set_rotated_and_removed() {
     // Without its sealing key no PIN opens the token, and no wrong PIN is counted.
     tool.configure("");
     refused(&mut tool.command("rekey"), "without its sealing key");
-    let text = tool.ok("token-info");
-    assert!(text.contains("0 of 10 wrong PINs"), "{text}");
+    says(tool.ok("token-info"), "0 of 10 wrong PINs");
 
     tool.configure(&two);
     tool.ok(&["sealing-key", "rotate", "--old", &old]);
@@ -87,6 +86,6 @@ fn a_sealing_key_comes_from_a_credential_of_systemd_and_its_file_is_never_overwr
     tool.configure(&format!("{SEALING}\"credential:jeton.key\"\n"));
     refused(&mut tool.command("sealing-key set"), "CREDENTIALS_DIRECTORY");
     for line in ["sealing-key set", "rekey"] {
-        succeed(tool.command(line).env("CREDENTIALS_DIRECTORY", tool.scratch.path()));
+        succeed(tool.command(line).env("CREDENTIALS_DIRECTORY", tool.path()));
     }
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{CHEAP, Line, PIN, Tool, peer, run, succeed};
+use common::{CHEAP, Line, PIN, Tool, fails, peer, run, says, succeed};
 use jeton_peers::Known;
 use jeton_tool::client::{Access, Module, User};
 use serde_json::Value;
@@ -85,7 +85,7 @@ impl Setup {
     /// none.
     fn in_database(&self, line: &(impl Line + ?Sized)) -> Command {
         let mut command = self.command(line);
-        command.env("JETON_CONF", self.scratch.file("database.toml"));
+        command.env("JETON_CONF", self.file("database.toml"));
         command
     }
 
@@ -219,7 +219,7 @@ fn a_move_logs_out_a_program_that_uses_the_file() {
     let Some(setup) = Setup::new() else { return };
     let module = Module::load(Known::Jeton.library().expect("the module")).expect("a module");
     let parameters =
-        format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", setup.scratch.file("tokens"));
+        format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", setup.file("tokens"));
     module.initialize(Some(&parameters)).expect("a module");
     let slot = module.slots(true).expect("slots")[0];
     let session = module.open_session(slot, Access::ReadWrite).expect("a session");
@@ -251,8 +251,8 @@ fn a_move_that_cannot_be_done_changes_nothing() {
     let other = setup.in_database("token move --to database --token other");
     refuses(&mut { other }, 1, "no such token in the token directory");
 
-    setup.configure(&format!("counter-dir = \"{}\"", setup.scratch.path().display()));
-    let counter = setup.scratch.file(&format!("{}.counter", setup.serial));
+    setup.configure(&format!("counter-dir = \"{}\"", setup.path().display()));
+    let counter = setup.file(&format!("{}.counter", setup.serial));
     fs::write(&counter, "1000").expect("a file");
     refuses(&mut setup.moving("database"), 1, "later state");
     fs::remove_file(&counter).expect("a file");
@@ -260,8 +260,7 @@ fn a_move_that_cannot_be_done_changes_nothing() {
 
     let row = format!("'{}', 0, repeat(' ', 32)::bytea, '', 0, '', 0, 0, ''", setup.serial);
     setup.sql(&format!("INSERT INTO token VALUES ({row}); "));
-    let (code, text) = run(&mut setup.moving("database"));
-    assert!(code == 1 && text.contains("has a token with the serial number"), "{text}");
+    says(fails(1, &mut setup.moving("database")), "has a token with the serial number");
     setup.sql("DELETE FROM token");
 
     setup.at_commit("RAISE EXCEPTION 'no commit today'");
@@ -275,17 +274,15 @@ fn a_move_that_cannot_be_done_changes_nothing() {
 #[test]
 fn a_damaged_token_stays_where_it_is() {
     let Some(setup) = Setup::new() else { return };
-    let file = setup.scratch.file(&format!("tokens/{}.jeton", setup.serial));
+    let file = setup.file(&format!("tokens/{}.jeton", setup.serial));
     let store = rusqlite::Connection::open(&file).expect("a token");
     store.execute_batch("CREATE TEMP TABLE old AS SELECT * FROM record; DELETE FROM record WHERE id = (SELECT max(id) FROM record)").expect("SQL");
-    let (code, text) = run(&mut setup.moving("database"));
-    assert!(code == 1 && text.contains("its record is missing"), "{text}");
+    says(fails(1, &mut setup.moving("database")), "its record is missing");
     store.execute_batch("DELETE FROM record; INSERT INTO record SELECT * FROM old").expect("SQL");
     drop(store);
     succeed(&mut setup.moving("database"));
     setup.sql("UPDATE object SET tag = set_byte(tag, 0, 255 - get_byte(tag, 0)) WHERE id = (SELECT min(id) FROM object)");
-    let (code, text) = run(&mut setup.moving("directory"));
-    assert!(code == 1 && text.contains("not the one that its row names"), "{text}");
+    says(fails(1, &mut setup.moving("directory")), "not the one that its row names");
     assert_eq!((setup.places(), setup.token_files()), ((false, true), vec![]));
     setup.finds(&["damaged", "database-rights"]);
 }
@@ -335,8 +332,7 @@ fn a_move_that_is_killed_while_the_server_commits_is_finished() {
         }
         // While the server commits, it does not notice that the client has ended. So the next move
         // waits.
-        let text = succeed(&mut setup.moving(to));
-        assert!(text.contains("Finished or undid an earlier move"), "{text}");
+        says(succeed(&mut setup.moving(to)), "Finished or undid an earlier move");
         assert_eq!(setup.places(), at_home);
         setup.check_either();
     }
@@ -348,7 +344,7 @@ fn an_undone_move_does_not_name_a_store_that_never_had_the_token() {
     setup.make_tables();
     // A move to the database was killed before it removed the token's file.
     let [file, moving] = ["jeton", "moving"].map(|end| format!("tokens/{}.{end}", setup.serial));
-    fs::copy(setup.scratch.file(&file), setup.scratch.file(&moving)).expect("a file");
+    fs::copy(setup.file(&file), setup.file(&moving)).expect("a file");
     let moved = succeed(setup.moving("directory").arg("--json"));
     let moved: Value = serde_json::from_str(&moved).expect("JSON");
     assert_eq!((&moved["finished"], &moved["from"]), (&true.into(), &Value::Null));
@@ -384,16 +380,16 @@ fn doctor_examines_the_database() {
     setup.sql("UPDATE token SET user_failures = 10");
     setup.finds(&["locked-pin"]);
     setup.sql("UPDATE token SET user_failures = 0");
-    fs::write(setup.scratch.file(&format!("tokens/{}.jeton", setup.serial)), "").expect("a file");
+    setup.write(&format!("tokens/{}.jeton", setup.serial), "");
     setup.finds(&["duplicate"]);
 }
 
 #[test]
 fn doctor_finds_a_server_that_does_not_answer() {
     let Some(setup) = Setup::new() else { return };
-    let database = fs::read_to_string(setup.scratch.file("database.toml")).expect("a file");
+    let database = fs::read_to_string(setup.file("database.toml")).expect("a file");
     let elsewhere = database.replace("port=5432", "port=5433");
-    fs::write(setup.scratch.file("database.toml"), elsewhere).expect("a file");
+    setup.write("database.toml", elsewhere);
     setup.finds(&["database"]);
 }
 

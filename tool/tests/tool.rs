@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use common::{PIN, SO_PIN, Tool, fails, has, peer, run, succeed};
+use common::{PIN, SO_PIN, Tool, fails, has, peer, run, says, succeed};
 use jeton_peers::Known;
 use serde_json::Value;
 
@@ -28,8 +28,7 @@ fn a_token_is_listed_renamed_and_deleted() {
     tool.ok("token rename --token mine --label yours");
     assert!(tool.ok("token info --token yours").contains("Label:     yours"));
     assert!(tool.fails(3, "object list --token mine").contains("no token labelled"));
-    let text = tool.fails(2, "token delete --token yours");
-    assert!(text.contains("--yes"), "{text}");
+    says(tool.fails(2, "token delete --token yours"), "--yes");
     assert!(tool.ok("token delete --token yours --yes").contains("removed"));
     assert!(tool.fails(3, "object list").contains("no initialised token"));
 }
@@ -39,8 +38,7 @@ fn renaming_needs_the_so_pin_and_keeps_the_objects() {
     let Some(tool) = Tool::new() else { return };
     tool.ok("key generate --type ed25519 --label key");
     let mut command = tool.command("token rename --label x");
-    let (code, text) = run(command.env("JETON_SO_PIN", "wrong pin"));
-    assert!(code == 5 && text.contains("the PIN is wrong"), "{text}");
+    says(fails(5, command.env("JETON_SO_PIN", "wrong pin")), "the PIN is wrong");
     tool.ok("token rename --label x");
     assert!(tool.ok("object list --token x --long").contains("Label:   key"));
 }
@@ -129,8 +127,7 @@ fn pins_are_changed_unblocked_and_reset() {
     succeed(reset.env("JETON_SO_PIN", "fourth so pin"));
     tool.ok(&["pin", "unblock", "--so-pin", "fourth so pin", "--new-pin", PIN]);
     tool.ok("pin reset --failures");
-    let text = tool.fails(7, "pin change --new-pin x");
-    assert!(text.contains("has 1 bytes"), "{text}");
+    says(tool.fails(7, "pin change --new-pin x"), "has 1 bytes");
 }
 
 #[test]
@@ -141,14 +138,14 @@ fn a_pin_comes_from_a_file_a_descriptor_a_credential_a_variable_or_a_uri() {
     let with = |more: &[&str]| run(&mut tool.without_pins(&[&list[..], more].concat())).0;
     assert_eq!(with(&["--pin-file", "pin"]), 0);
     assert_eq!(with(&["--pin", PIN]), 0);
-    let source = format!("pkcs11:token=mine?pin-source=file:{}", tool.scratch.file("pin"));
+    let source = format!("pkcs11:token=mine?pin-source=file:{}", tool.file("pin"));
     assert_eq!(with(&["--token", &source]), 0);
     assert_eq!(with(&["--token", &format!("pkcs11:token=mine?pin-value={PIN}")]), 0);
     let mut command = tool.without_pins(&[&list[..], &["--pin-credential", "pin"]].concat());
-    succeed(command.env("CREDENTIALS_DIRECTORY", tool.scratch.path()));
+    succeed(command.env("CREDENTIALS_DIRECTORY", tool.path()));
     assert_eq!(with(&["--pin-credential", "pin"]), 1);
-    let tokens = tool.scratch.file("tokens");
-    let conf = tool.scratch.file("conf");
+    let tokens = tool.file("tokens");
+    let conf = tool.file("conf");
     let exe = env!("CARGO_BIN_EXE_jeton");
     tool.shell(&format!("JETON_DIR={tokens} JETON_CONF={conf} {exe} object list --login --pin-fd 3 3<pin"));
 }
@@ -163,8 +160,8 @@ fn a_pin_is_typed_at_a_prompt_without_an_echo() {
             env!("CARGO_BIN_EXE_jeton")
         );
         let mut command = Command::new("sh");
-        command.args(["-c", &line]).env("JETON_DIR", tool.scratch.file("tokens"));
-        run(command.env("JETON_CONF", tool.scratch.file("conf")).env_remove("JETON_PIN"))
+        command.args(["-c", &line]).env("JETON_DIR", tool.file("tokens"));
+        run(command.env("JETON_CONF", tool.file("conf")).env_remove("JETON_PIN"))
     };
     let (code, text) = type_in(PIN);
     assert!(code == 0 && !text.contains(PIN), "{text}");
@@ -330,7 +327,7 @@ fn a_key_file_names_the_private_key_and_the_file_of_the_pin_but_not_the_pin() {
     let pem = tool.json(&export)["text"].as_str().expect("text").to_owned();
     let (label, der) = der::pem::decode_vec(pem.as_bytes()).expect("PEM");
     assert_eq!(label, "PKCS#11 PROVIDER URI");
-    let path = tool.scratch.file("my%20pin");
+    let path = tool.file("my%20pin");
     let uri = format!("pkcs11:token=mine;object=a%20b;type=private;id=%01%FF?pin-source=file:{path}");
     let element = |tag: u8, value: &[u8]| {
         let length = u8::try_from(value.len()).expect("a short path");
@@ -406,8 +403,7 @@ fn secret_keys_wrap_unwrap_encrypt_and_decrypt() {
     tool.write("message", "attack at dawn");
     for method in ["aes-gcm", "aes-cbc"] {
         tool.ok(&format!("encrypt message --label hex --method {method} --out sealed --force"));
-        let text = tool.ok(&format!("decrypt sealed --label raw --method {method}"));
-        assert_eq!(text, "attack at dawn");
+        assert_eq!(tool.ok(&format!("decrypt sealed --label raw --method {method}")), "attack at dawn");
     }
     tool.ok("key generate --type rsa:2048 --label rsa --extractable");
     tool.ok("encrypt message --label rsa --out sealed --force");
@@ -415,8 +411,7 @@ fn secret_keys_wrap_unwrap_encrypt_and_decrypt() {
     tool.ok("key wrap --label rsa --with hex --out wrapped");
     tool.ok("key unwrap wrapped --with raw --type rsa --label back");
     assert_eq!(tool.ok("decrypt sealed --label back"), "attack at dawn");
-    let text = tool.fails(7, "key wrap --label back --with hex --out again");
-    assert!(text.contains("CKR_KEY_UNEXTRACTABLE"), "{text}");
+    says(tool.fails(7, "key wrap --label back --with hex --out again"), "CKR_KEY_UNEXTRACTABLE");
 }
 
 #[test]
@@ -468,8 +463,7 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
     assert_eq!(key[0]["uses_left"], 32, "{key}");
     let sign = "sign firmware --label firmware --out signature --force";
     assert!(!tool.ok(sign).contains("left"));
-    let text = tool.ok(sign);
-    assert!(text.contains("warning: 2 of 32 signatures are left"), "{text}");
+    says(tool.ok(sign), "warning: 2 of 32 signatures are left");
     assert!(tool.ok("verify firmware --label firmware --signature signature").contains("is valid"));
     assert!(tool.ok("object list --long").contains("Uses:    2 left"));
     tool.ok("cert self-sign --label firmware --subject CN=Root --ca --out root.pem");
@@ -485,14 +479,17 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
     let again = "key generate --type ec:p256 --label limited --if-absent --uses";
     tool.ok(&format!("{again} 15"));
     tool.fails(4, &format!("{again} 14"));
-    let text = tool.ok("sign firmware --label limited --out signature --force");
-    assert!(text.contains("warning: 0 of 15 signatures are left"), "{text}");
-    let text = tool.fails(1, "sign firmware --label limited --out signature --force");
-    assert!(text.contains("CKR_KEY_EXHAUSTED"), "{text}");
+    says(
+        tool.ok("sign firmware --label limited --out signature --force"),
+        "warning: 0 of 15 signatures are left",
+    );
+    says(tool.fails(1, "sign firmware --label limited --out signature --force"), "CKR_KEY_EXHAUSTED");
     tool.configure("");
     tool.ok("key generate --type ec:p256 --label twice --uses 2");
-    let text = tool.ok("sign firmware --label twice --out signature --force");
-    assert!(text.contains("warning: 1 of 2 signatures are left"), "{text}");
+    says(
+        tool.ok("sign firmware --label twice --out signature --force"),
+        "warning: 1 of 2 signatures are left",
+    );
     tool.fails(2, "key generate --type aes:256 --label secret --uses 3");
     tool.fails(2, "key generate --type hss:5/3 --label other");
 }
@@ -534,17 +531,17 @@ fn output_files_are_private_unless_they_are_public_and_replace_nothing() {
     tool.ok("key generate --type rsa:1234 --label key --if-absent");
     let command = |verb: &str| {
         let exe = env!("CARGO_BIN_EXE_jeton");
-        tool.shell(&format!("umask 027; JETON_DIR={} {exe} {verb}", tool.scratch.file("tokens")));
+        tool.shell(&format!("umask 027; JETON_DIR={} {exe} {verb}", tool.file("tokens")));
     };
     command("key export --label key --out public");
     command("key export --label key --out public --force");
     for (file, mode) in [("secret", 0o600), ("public", 0o640)] {
-        let metadata = fs::metadata(tool.scratch.file(file)).expect("the file");
+        let metadata = fs::metadata(tool.file(file)).expect("the file");
         assert_eq!(metadata.permissions().mode() & 0o777, mode, "{file}");
     }
     let before = tool.read("secret");
     assert!(tool.fails(4, "random 8 --out secret").contains("--force"));
-    symlink(tool.scratch.file("secret"), tool.scratch.file("link")).expect("a link");
+    symlink(tool.file("secret"), tool.file("link")).expect("a link");
     tool.fails(4, "random 8 --out link");
     tool.ok("random 8 --out link --force");
     assert_eq!(tool.read("secret"), before);
@@ -565,7 +562,7 @@ fn a_label_does_not_control_the_terminal_and_a_pipe_has_no_colour() {
 fn a_closed_pipe_ends_a_listing_without_a_message() {
     let Some(tool) = Tool::new() else { return };
     for verb in ["mechanisms", "token list", "config show --json", "object list --token none"] {
-        let (tokens, exe) = (tool.scratch.file("tokens"), env!("CARGO_BIN_EXE_jeton"));
+        let (tokens, exe) = (tool.file("tokens"), env!("CARGO_BIN_EXE_jeton"));
         let text = tool.shell(&format!("(JETON_DIR={tokens} {exe} {verb}; true) 2>&1 >/dev/full | cat; JETON_DIR={tokens} {exe} {verb} 2>err | true; cat err"));
         let both = tool.shell(&format!(
             "{{ JETON_DIR={tokens} {exe} {verb} && echo 0 >status || echo $? >status; }} 2>&1 | true; cat status"
@@ -582,14 +579,12 @@ fn wrong_usage_exits_with_2_and_a_module_that_cannot_be_loaded_with_10() {
     assert!(tool.fails(2, "key generate --type dsa --label x").contains("known are"));
     tool.fails(2, "object list --id xyz");
     tool.fails(2, "object list --uri http://a");
-    let text = tool.fails(10, "object list --module /nonexistent.so");
-    assert!(text.contains("No such file"), "{text}");
+    says(tool.fails(10, "object list --module /nonexistent.so"), "No such file");
     let text = tool.fails(10, "object list --module /etc/passwd");
     assert!(text.contains("invalid ELF header") || text.contains("file too short"), "{text}");
-    let (code, text) = run(&mut tool.without_pins("key generate --type aes --label x"));
-    assert!(
-        code == 2 && text.contains("no terminal to ask for the user PIN of the token \"mine\""),
-        "{text}"
+    says(
+        fails(2, &mut tool.without_pins("key generate --type aes --label x")),
+        "no terminal to ask for the user PIN of the token \"mine\"",
     );
 }
 
@@ -605,7 +600,7 @@ fn the_configuration_is_shown_and_checked() {
 #[test]
 fn the_uses_in_an_audit_log_are_counted() {
     let Some(tool) = Tool::new() else { return };
-    tool.configure(&format!("[audit]\nfile = '{}'\n", tool.scratch.file("audit.jsonl")));
+    tool.configure(&format!("[audit]\nfile = '{}'\n", tool.file("audit.jsonl")));
     tool.ok("key generate --type ec:p256 --label signer --id 0a");
     tool.write("message", "hello");
     tool.ok("sign message --label signer --out one");
@@ -643,11 +638,11 @@ fn another_module_is_administered_the_same_way() {
     if peer(Known::SoftHsm2).is_none() || !has("openssl") {
         return;
     }
-    fs::create_dir(tool.scratch.file("tokens")).expect("a directory");
-    tool.write("softhsm", format!("directories.tokendir = {}\n", tool.scratch.file("tokens")));
+    fs::create_dir(tool.file("tokens")).expect("a directory");
+    tool.write("softhsm", format!("directories.tokendir = {}\n", tool.file("tokens")));
     let softhsm = |line: &str| {
         let mut command = tool.command(&format!("{line} --module softhsm2"));
-        succeed(command.env("SOFTHSM2_CONF", tool.scratch.file("softhsm")))
+        succeed(command.env("SOFTHSM2_CONF", tool.file("softhsm")))
     };
     softhsm("token init --label hsm");
     softhsm("key generate --type ec:p256 --label ec --usage sign");

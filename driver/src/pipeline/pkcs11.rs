@@ -89,8 +89,8 @@ impl Pkcs11 {
         let first = self.variant.load(Ordering::Relaxed).min(variants.len() - 1);
         let mut refused = None;
         for index in (first..variants.len()).chain(0..first) {
-            let public = public_template(token, id, &variants[index]);
-            match session.generate_key_pair(&mechanism, &public, &private_template(token, id)) {
+            let public = public_template(token, (id, id), &variants[index]);
+            match session.generate_key_pair(&mechanism, &public, &private_template(token, (id, id))) {
                 Ok(pair) => {
                     self.variant.store(index, Ordering::Relaxed);
                     self.made().extend([pair.0, pair.1]);
@@ -176,25 +176,29 @@ fn lacks(mechanism: CK_MECHANISM_TYPE) -> Error {
     Error::NotAvailable(format!("no {}", names::mechanism(mechanism)))
 }
 
-fn public_template(token: bool, id: &[u8], parameters: &[Attribute]) -> Vec<Attribute> {
+pub(crate) fn public_template(
+    token: bool,
+    (label, id): (&[u8], &[u8]),
+    parameters: &[Attribute],
+) -> Vec<Attribute> {
     let mut template = vec![
         Attribute::flag(CKA_TOKEN, token),
         Attribute::flag(CKA_VERIFY, true),
-        Attribute::bytes(CKA_LABEL, id),
+        Attribute::bytes(CKA_LABEL, label),
         Attribute::bytes(CKA_ID, id),
     ];
     template.extend_from_slice(parameters);
     template
 }
 
-fn private_template(token: bool, id: &[u8]) -> Vec<Attribute> {
+pub(crate) fn private_template(token: bool, (label, id): (&[u8], &[u8])) -> Vec<Attribute> {
     vec![
         Attribute::flag(CKA_TOKEN, token),
         Attribute::flag(CKA_PRIVATE, true),
         Attribute::flag(CKA_SENSITIVE, true),
         Attribute::flag(CKA_EXTRACTABLE, false),
         Attribute::flag(CKA_SIGN, true),
-        Attribute::bytes(CKA_LABEL, id),
+        Attribute::bytes(CKA_LABEL, label),
         Attribute::bytes(CKA_ID, id),
     ]
 }

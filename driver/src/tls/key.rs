@@ -11,10 +11,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
     ML_DSA_65_SIGNING, PqdsaKeyPair,
 };
-use cryptoki_sys::{
-    CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
-    CKA_VERIFY,
-};
+use cryptoki_sys::CKA_EC_PARAMS;
 use der::Encode;
 use jeton_pki::certificate::{self, Holder, Role, Signer};
 use jeton_pki::key_type::KeyType;
@@ -26,7 +23,7 @@ use super::case::{KeyKind, name_of};
 use crate::Error;
 use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
-use crate::pipeline::ED25519_NAME;
+use crate::pipeline::{ED25519_NAME, private_template, public_template};
 
 pub(super) const NAME: &str = "localhost";
 const LABEL: &[u8] = b"jeton-tls";
@@ -95,19 +92,8 @@ impl TokenKeys {
         // jeton-rustls finds the public key of a private key by its ID.
         let mut id = [0; 8];
         self.session.random(&mut id)?;
-        let common = [
-            Attribute::flag(CKA_TOKEN, true),
-            Attribute::bytes(CKA_LABEL, LABEL),
-            Attribute::bytes(CKA_ID, id),
-        ];
-        let secret = [
-            Attribute::flag(CKA_PRIVATE, true),
-            Attribute::flag(CKA_SENSITIVE, true),
-            Attribute::flag(CKA_EXTRACTABLE, false),
-            Attribute::flag(CKA_SIGN, true),
-        ];
-        let public = [&common[..], &[Attribute::flag(CKA_VERIFY, true)], &key_type.parameters].concat();
-        let private = [&common[..], &secret].concat();
+        let public = public_template(true, (LABEL, &id), &key_type.parameters);
+        let private = private_template(true, (LABEL, &id));
         self.session.generate_key_pair(&key_type.mechanism, &public, &private)
     }
 }

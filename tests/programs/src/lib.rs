@@ -29,6 +29,12 @@ pub fn fails(status: i32, command: &mut Command) -> String {
     text
 }
 
+/// Checks that a text, which is usually the output of a command, contains this part.
+pub fn says(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(text.contains(part), "no {part:?} in:\n{text}");
+}
+
 /// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
 /// of them. `tests/sources.rs` finds programs that are missing here.
 pub const PROGRAMS: [(&str, &str); 14] = [

@@ -7,11 +7,12 @@ pub mod old_store;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use jeton_peers::Known;
-pub use jeton_programs::{Scratch, fails, has, number, peer, run, skip, succeed};
+pub use jeton_programs::{Scratch, fails, has, number, peer, run, says, skip, succeed};
 use serde_json::Value;
 
 /// The PINs of the tokens, in the environment of the tool.
@@ -72,6 +73,14 @@ pub struct Tool {
     pub scratch: Scratch,
 }
 
+impl Deref for Tool {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
+}
+
 impl Tool {
     /// Makes a directory without tokens. Returns `None` if the module is not built.
     pub fn empty() -> Option<Self> {
@@ -100,15 +109,15 @@ impl Tool {
     /// Like [`command`](Self::command), with another token directory.
     pub fn command_in(&self, tokens: &str, line: &(impl Line + ?Sized)) -> Command {
         let mut command = self.without_pins(line);
-        command.env("JETON_DIR", self.scratch.file(tokens)).env("JETON_PIN", PIN);
+        command.env("JETON_DIR", self.file(tokens)).env("JETON_PIN", PIN);
         command.env("JETON_SO_PIN", SO_PIN);
         command
     }
 
     pub fn without_pins(&self, line: &(impl Line + ?Sized)) -> Command {
         let mut command = jeton(line.words());
-        command.current_dir(self.scratch.path()).stdin(Stdio::null());
-        command.env("JETON_DIR", self.scratch.file("tokens")).env("JETON_CONF", self.scratch.file("conf"));
+        command.current_dir(self.path()).stdin(Stdio::null());
+        command.env("JETON_DIR", self.file("tokens")).env("JETON_CONF", self.file("conf"));
         command
     }
 
@@ -135,20 +144,20 @@ impl Tool {
     /// Runs a script of the shell, which must succeed.
     pub fn shell(&self, script: &str) -> String {
         let mut command = Command::new("sh");
-        succeed(command.args(["-ec", script]).current_dir(self.scratch.path()).stdin(Stdio::null()))
+        succeed(command.args(["-ec", script]).current_dir(self.path()).stdin(Stdio::null()))
     }
 
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.scratch.file(name), bytes).expect("the directory is writable");
+        fs::write(self.file(name), bytes).expect("the directory is writable");
     }
 
     pub fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.scratch.file(name)).expect("the file was written")
+        fs::read(self.file(name)).expect("the file was written")
     }
 
     /// Returns the names in a directory, or nothing if there is no such directory.
     pub fn files(&self, folder: &str) -> BTreeSet<String> {
-        let Ok(entries) = fs::read_dir(self.scratch.file(folder)) else { return BTreeSet::new() };
+        let Ok(entries) = fs::read_dir(self.file(folder)) else { return BTreeSet::new() };
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
     }
 
@@ -156,7 +165,7 @@ impl Tool {
     pub fn token_file(&self, tokens: &str) -> String {
         let files = self.files(tokens);
         let name = files.iter().find(|name| name.ends_with(".jeton")).expect("a token");
-        format!("{}/{name}", self.scratch.file(tokens))
+        format!("{}/{name}", self.file(tokens))
     }
 
     /// Returns the serial number of the token in the token directory.
