@@ -23,6 +23,8 @@ mod dh;
 mod dsa;
 pub(crate) mod extra_bits;
 pub(crate) mod hash_based;
+#[cfg(all(feature = "aws-lc", feature = "rustcrypto"))]
+mod lanes;
 #[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
     allow(dead_code, unused_imports, reason = "each backend uses some of the modes")
@@ -59,6 +61,14 @@ pub struct Provider {
     pub ciphers: &'static dyn Ciphers,
     /// Message authentication codes.
     pub macs: &'static dyn Macs,
+}
+
+/// Says whether callers that wait may compute together, with vector instructions. Later signers
+/// follow it.
+#[cfg_attr(not(all(feature = "aws-lc", feature = "rustcrypto")), allow(unused_variables))]
+pub(crate) fn allow_lanes(allowed: bool) {
+    #[cfg(all(feature = "aws-lc", feature = "rustcrypto"))]
+    lanes::allow(allowed);
 }
 
 impl Provider {

@@ -6,7 +6,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::{PROVIDER, elsewhere, ffi, output, verdict};
+#[cfg(feature = "rustcrypto")]
+use crate::backend::lanes;
 use crate::backend::rejection::Rejection;
+#[cfg(feature = "rustcrypto")]
+use crate::backend::rustcrypto::Encoding;
 use crate::backend::{
     Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaPrivate, SHORTEST_RSA,
     Scheme, Signer, Verifier,
@@ -53,6 +57,9 @@ pub(super) struct Private {
     modulus: Modulus,
     e: Vec<u8>,
     rejection: Rejection,
+    /// The numbers for lanes, from the first time that they are needed.
+    #[cfg(feature = "rustcrypto")]
+    numbers: std::sync::OnceLock<Option<Arc<lanes::Key>>>,
 }
 
 impl Private {
@@ -82,7 +89,14 @@ impl Private {
             None => ffi::Rsa::private_no_crt(&n, &e, &d)?,
         };
         let rejection = Rejection::new(PROVIDER.digest, &parts.d, modulus.len())?;
-        let key = Self { rsa, modulus, e: e.to_bytes(), rejection };
+        let key = Self {
+            rsa,
+            modulus,
+            e: e.to_bytes(),
+            rejection,
+            #[cfg(feature = "rustcrypto")]
+            numbers: parts.crt.as_ref().map_or_else(|| None.into(), |_| std::sync::OnceLock::new()),
+        };
         key.warm_up()?;
         Ok(key)
     }
@@ -117,7 +131,13 @@ impl PrivateKey for Private {
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
         let padding = Padding::of(scheme, &self.modulus)?;
         let scratch = vec![0; self.modulus.len()];
-        Ok(Box::new(RsaSigner { key: self, padding, scratch }))
+        let alone = RsaSigner { key: self, padding, scratch };
+        #[cfg(feature = "rustcrypto")]
+        if let Some(queue) = lanes::queue(alone.key.modulus.bits()) {
+            let encoding = Encoding::new(scheme, alone.key.modulus.bits())?;
+            return Ok(Box::new(Together { alone, encoding, queue }));
+        }
+        Ok(Box::new(alone))
     }
 
     fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
@@ -350,6 +370,51 @@ impl Signer for RsaSigner {
             Padding::Pkcs1Digest(hash) => rsa.sign_pkcs1(hash, input, out),
             Padding::Pss { hash, mgf, salt_len } => rsa.sign_pss(hash, mgf, salt_len, input, out),
         }
+    }
+}
+
+/// Signs together with other callers, if all processors are busy.
+#[cfg(feature = "rustcrypto")]
+struct Together {
+    alone: RsaSigner,
+    encoding: Encoding,
+    queue: &'static lanes::Queue<lanes::Job>,
+}
+
+#[cfg(feature = "rustcrypto")]
+fn lane_key(rsa: &ffi::Rsa) -> Option<Arc<lanes::Key>> {
+    let RsaPrivate { n, e, crt, .. } = rsa.numbers().ok()?;
+    let (e, crt) = (e?, crt?);
+    let (primes, exponents) = ([crt.p, crt.q], [crt.dp, crt.dq]);
+    lanes::Key::new(Secret::new(n), &e, primes, exponents, crt.qinv).map(Arc::new)
+}
+
+#[cfg(feature = "rustcrypto")]
+impl Together {
+    /// Returns `None` if lanes cannot compute this signature.
+    fn sign(&mut self, input: &[u8]) -> Option<Secret> {
+        let key = self.alone.key.numbers.get_or_init(|| lane_key(&self.alone.key.rsa)).clone()?;
+        let mut number = Secret::zeroed(self.signature_len());
+        self.encoding.encode(input, &mut number).ok()?;
+        self.queue.join(lanes::Job::new(key, number)?)?.result
+    }
+}
+
+#[cfg(feature = "rustcrypto")]
+impl Signer for Together {
+    fn signature_len(&self) -> usize {
+        self.alone.signature_len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let permit = self.queue.enter();
+        if permit.is_none()
+            && let Some(signature) = self.sign(input)
+        {
+            output(out, signature.len())?.copy_from_slice(&signature);
+            return Ok(());
+        }
+        self.alone.sign(input, out)
     }
 }
 

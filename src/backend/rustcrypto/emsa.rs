@@ -10,14 +10,14 @@ use crate::backend::{Hash, Hasher as _, Scheme};
 use crate::error::{Error, Result};
 
 /// An encoding for moduli of one size.
-pub(super) enum Encoding {
+pub(in super::super) enum Encoding {
     Raw,
     Pkcs1 { hash: Option<Hash>, prefix: &'static [u8] },
     Pss(Pss),
 }
 
 impl Encoding {
-    pub(super) fn new(scheme: &Scheme, modulus_bits: usize) -> Result<Self> {
+    pub(in super::super) fn new(scheme: &Scheme, modulus_bits: usize) -> Result<Self> {
         let encoding = match *scheme {
             Scheme::RsaRaw => Self::Raw,
             Scheme::RsaPkcs1 { hash } => Self::Pkcs1 { hash, prefix: hash.map_or(Ok(&[][..]), digest_info)? },
@@ -35,7 +35,7 @@ impl Encoding {
     }
 
     /// Encodes `input` into `em`, which has the length of the modulus.
-    pub(super) fn encode(&mut self, input: &[u8], em: &mut [u8]) -> Result<()> {
+    pub(in super::super) fn encode(&mut self, input: &[u8], em: &mut [u8]) -> Result<()> {
         match self {
             Self::Raw => pad_with_zeros(input, em),
             Self::Pkcs1 { hash, prefix } => {
@@ -117,7 +117,7 @@ fn digest_info(hash: Hash) -> Result<&'static [u8]> {
 }
 
 /// EMSA-PSS (RFC 8017, 9.1), with the names of that section.
-pub(super) struct Pss {
+pub(in super::super) struct Pss {
     hash: State,
     mgf: State,
     hash_len: usize,

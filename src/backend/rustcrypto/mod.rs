@@ -27,6 +27,9 @@ mod xdh;
 use std::fmt::Display;
 use std::sync::Arc;
 
+#[cfg(feature = "aws-lc")]
+pub(super) use self::emsa::Encoding;
+
 use self::clean::{CleanKey, LARGE, SMALL, alone};
 use super::dh as rules;
 use super::output;
