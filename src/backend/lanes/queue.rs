@@ -45,9 +45,9 @@ impl<J> Queue<J> {
 
     /// Returns a permit to compute alone, or `None` if all processors are in use.
     pub(in super::super) fn enter(&self) -> Option<Permit<'_, J>> {
+        let process = std::process::id();
         // Another thread may have held the lock when this process was forked. So nobody waits here.
         let Ok(mut state) = self.state.try_lock() else { return Some(Permit(None)) };
-        let process = std::process::id();
         if state.process != process {
             *state = State { process, computing: 0, waiting: VecDeque::new() };
         }
