@@ -8,7 +8,7 @@ mod queue;
 mod rsa;
 mod vector;
 
-pub(super) use queue::Queue;
+pub(super) use queue::{Joined, Queue};
 pub(super) use rsa::{Job, Key, queue};
 
 use std::sync::atomic::{AtomicBool, Ordering};

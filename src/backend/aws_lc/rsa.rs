@@ -392,11 +392,11 @@ fn lane_key(rsa: &ffi::Rsa) -> Option<Arc<lanes::Key>> {
 #[cfg(feature = "rustcrypto")]
 impl Together {
     /// Returns `None` if lanes cannot compute this signature.
-    fn sign(&mut self, input: &[u8]) -> Option<Secret> {
+    fn job(&mut self, input: &[u8]) -> Option<lanes::Job> {
         let key = self.alone.key.numbers.get_or_init(|| lane_key(&self.alone.key.rsa)).clone()?;
         let mut number = Secret::zeroed(self.signature_len());
         self.encoding.encode(input, &mut number).ok()?;
-        self.queue.join(lanes::Job::new(key, number)?)?.result
+        lanes::Job::new(key, number)
     }
 }
 
@@ -407,14 +407,23 @@ impl Signer for Together {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let permit = self.queue.enter();
+        let queue = self.queue;
+        let mut permit = queue.enter();
         if permit.is_none()
-            && let Some(signature) = self.sign(input)
+            && let Some(job) = self.job(input)
         {
-            output(out, signature.len())?.copy_from_slice(&signature);
-            return Ok(());
+            match queue.join(job) {
+                lanes::Joined::Done(lanes::Job { result: Some(signature), .. }) => {
+                    output(out, signature.len())?.copy_from_slice(&signature);
+                    return Ok(());
+                }
+                lanes::Joined::Done(_) => {}
+                lanes::Joined::Alone(own) => permit = Some(own),
+            }
         }
-        self.alone.sign(input, out)
+        let result = self.alone.sign(input, out);
+        drop(permit);
+        result
     }
 }
 

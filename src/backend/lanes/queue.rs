@@ -1,12 +1,16 @@
 //! Brings callers together that would otherwise wait for a processor.
 //!
 //! As long as a processor is free, each caller computes alone. After that, callers wait. Whoever
-//! ends wakes one of them, and this one computes for the others too. So nobody waits for company.
+//! ends wakes one of them, and this one computes for the others too. While that happens, a caller
+//! that finds a free processor yields once before it computes, so that the others can come.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::LANES;
+
+/// The number of times that a caller looks for company after the last one that waited.
+const COMPANY: u32 = 16;
 
 /// A queue of jobs of one kind.
 pub(in super::super) struct Queue<J> {
@@ -20,6 +24,8 @@ struct State<J> {
     process: u32,
     /// The number of threads that compute.
     computing: usize,
+    /// How many times callers still look for company.
+    company: u32,
     waiting: VecDeque<(J, Arc<Waiter<J>>)>,
 }
 
@@ -35,49 +41,64 @@ enum Turn<J> {
     Done(Option<J>),
 }
 
+/// What became of a job.
+pub(in super::super) enum Joined<'a, J> {
+    Done(J),
+    /// Nobody else waits, or the batch failed: the caller computes without lanes.
+    Alone(Permit<'a, J>),
+}
+
 /// A processor in use. Dropping it wakes the caller that waits longest.
 pub(in super::super) struct Permit<'a, J>(Option<&'a Queue<J>>);
 
+impl<J> State<J> {
+    const fn new(process: u32) -> Self {
+        Self { process, computing: 0, company: 0, waiting: VecDeque::new() }
+    }
+}
+
 impl<J> Queue<J> {
     pub(in super::super) const fn new(compute: fn(&mut [J])) -> Self {
-        Self { state: Mutex::new(State { process: 0, computing: 0, waiting: VecDeque::new() }), compute }
+        Self { state: Mutex::new(State::new(0)), compute }
     }
 
-    /// Returns a permit to compute alone, or `None` if all processors are in use.
+    /// Returns a permit to compute alone, or `None` if others may wait or come.
     pub(in super::super) fn enter(&self) -> Option<Permit<'_, J>> {
         let process = std::process::id();
         // Another thread may have held the lock when this process was forked. So nobody waits here.
         let Ok(mut state) = self.state.try_lock() else { return Some(Permit(None)) };
         if state.process != process {
-            *state = State { process, computing: 0, waiting: VecDeque::new() };
+            *state = State::new(process);
         }
-        if !state.waiting.is_empty() || state.computing >= processors() {
+        if state.company > 0 || state.computing >= processors() {
             return None;
         }
         state.computing += 1;
         Some(Permit(Some(self)))
     }
 
-    /// Computes the job, in this thread or in another one. Returns `None` after a panic.
-    pub(in super::super) fn join(&self, job: J) -> Option<J> {
-        let own = Arc::new(Waiter { turn: Mutex::new(None), changed: Condvar::new() });
+    /// Computes the job, in this thread or in another one, if there is company.
+    pub(in super::super) fn join(&self, job: J) -> Joined<'_, J> {
         let mut state = self.lock();
-        state.waiting.push_back((job, Arc::clone(&own)));
-        // A processor may have become free since `enter`.
-        let is_free = state.computing < processors();
-        state.computing += usize::from(is_free);
-        drop(state);
-        if is_free {
-            self.wake();
+        if state.computing < processors() {
+            state.computing += 1;
+            drop(state);
+            return self.lead(job);
         }
+        let own = Arc::new(Waiter { turn: Mutex::new(None), changed: Condvar::new() });
+        state.waiting.push_back((job, Arc::clone(&own)));
+        state.company = COMPANY;
+        drop(state);
         match own.wait() {
             Turn::Lead(job) => self.lead(job),
-            Turn::Done(job) => job,
+            Turn::Done(job) => job.map_or(Joined::Alone(Permit(None)), Joined::Done),
         }
     }
 
-    fn lead(&self, job: J) -> Option<J> {
-        let _permit = Permit(Some(self));
+    fn lead(&self, job: J) -> Joined<'_, J> {
+        let permit = Permit(Some(self));
+        // Those whose jobs are done can bring the next ones.
+        std::thread::yield_now();
         let mut others = Others(Vec::new());
         let mut jobs = vec![job];
         let mut state = self.lock();
@@ -89,6 +110,10 @@ impl<J> Queue<J> {
             jobs.push(job);
             others.0.push(waiter);
         }
+        if others.0.is_empty() {
+            state.company = state.company.saturating_sub(1);
+            return Joined::Alone(permit);
+        }
         drop(state);
         (self.compute)(&mut jobs);
         let mut jobs = jobs.into_iter();
@@ -96,7 +121,7 @@ impl<J> Queue<J> {
         for (waiter, job) in others.0.drain(..).zip(jobs) {
             waiter.give(Turn::Done(Some(job)));
         }
-        own
+        own.map_or(Joined::Alone(permit), Joined::Done)
     }
 
     /// Gives a processor to the caller that waits longest.
@@ -119,19 +144,13 @@ impl<J> Queue<J> {
 
 impl<J> Waiter<J> {
     fn wait(&self) -> Turn<J> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match turn.take() {
-                Some(turn) => return turn,
-                None => turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.changed.wait_while(turn, |turn| turn.is_none());
+        turn.unwrap_or_else(PoisonError::into_inner).take().expect("a turn")
     }
 
     fn give(&self, turn: Turn<J>) {
-        let mut own = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        *own = Some(turn);
-        drop(own);
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
         self.changed.notify_one();
     }
 }
@@ -174,6 +193,10 @@ mod tests {
         jobs.iter_mut().for_each(|job| *job *= 2);
     });
 
+    fn done(joined: Joined<'_, u64>) -> Option<u64> {
+        if let Joined::Done(job) = joined { Some(job) } else { None }
+    }
+
     #[test]
     fn each_caller_gets_the_result_of_its_own_job_and_a_panic_ends_only_one_batch() {
         // All processors are in use, so the callers wait.
@@ -187,18 +210,23 @@ mod tests {
             }
             drop(permits);
             for (job, caller) in callers {
-                assert_eq!(caller.join().expect("a thread"), Some(2 * job));
+                match caller.join().expect("a thread") {
+                    Joined::Done(done) => assert_eq!(done, 2 * job),
+                    Joined::Alone(permit) => drop(permit),
+                }
             }
         });
         assert_eq!(LARGEST.load(Ordering::Relaxed), LANES);
 
+        assert!(DOUBLING.enter().is_none(), "others may come");
+        DOUBLING.lock().company = 0;
         let mut permits: Vec<_> = (0..processors()).map(|_| DOUBLING.enter().expect("a processor")).collect();
         thread::scope(|scope| {
-            let leader = scope.spawn(|| DOUBLING.join(13));
+            let leader = scope.spawn(|| done(DOUBLING.join(13)));
             while DOUBLING.lock().waiting.is_empty() {
                 thread::yield_now();
             }
-            let others: Vec<_> = (0..3).map(|_| scope.spawn(|| DOUBLING.join(1))).collect();
+            let others: Vec<_> = (0..3).map(|_| scope.spawn(|| done(DOUBLING.join(1)))).collect();
             while DOUBLING.lock().waiting.len() < 4 {
                 thread::yield_now();
             }
@@ -209,6 +237,7 @@ mod tests {
             }
             permits.clear();
         });
-        assert_eq!((DOUBLING.join(4), DOUBLING.lock().computing), (Some(8), 0));
+        assert!(matches!(DOUBLING.join(4), Joined::Alone(_)));
+        assert_eq!(DOUBLING.lock().computing, 0);
     }
 }
