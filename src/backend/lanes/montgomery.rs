@@ -147,8 +147,8 @@ impl<V: Vector, const K: usize> Moduli<V, K> {
         self.reduce(&self.multiply(x, &one()))
     }
 
-    /// Raises x R to powers, and returns them times R. The exponents are windows of [`WINDOW`] bits,
-    /// the highest first. Reads the whole table for each window.
+    /// Raises x R to powers, and returns them times R. The exponents are windows of [`WINDOW`]
+    /// bits, the highest first. Reads the whole table for each window.
     #[inline(always)]
     pub(super) fn power(&self, x: &[V; K], exponents: &[[u64; LANES]]) -> [V; K] {
         let mut table = [self.enter(&one()); 1 << WINDOW];
