@@ -18,8 +18,10 @@ const LANES: usize = 8;
 
 static IS_ALLOWED: AtomicBool = AtomicBool::new(true);
 
-/// Says whether [`queue`] returns queues.
+/// Says whether [`queue`] returns queues. Counts the processors of the calling thread: a thread
+/// that signs later may be bound to one of them.
 pub(super) fn allow(allowed: bool) {
+    queue::count_processors();
     IS_ALLOWED.store(allowed, Ordering::Relaxed);
 }
 

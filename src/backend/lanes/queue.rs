@@ -1,10 +1,11 @@
 //! Brings callers together that would otherwise wait for a processor.
 //!
-//! As long as a processor is free, each caller computes alone. After that, callers wait. Whoever
-//! ends wakes one of them, and this one computes for the others too. While that happens, a caller
-//! that finds a free processor yields once before it computes, so that the others can come.
+//! As long as a processor is free, each caller computes alone. After that, callers wait. A caller
+//! that ends wakes one of them, and this one computes for the others too. While that happens, a
+//! caller that finds a free processor yields once before it computes, so that the others can come.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::LANES;
@@ -41,10 +42,10 @@ enum Turn<J> {
     Done(Option<J>),
 }
 
-/// What became of a job.
+/// The result of [`Queue::join`].
 pub(in super::super) enum Joined<'a, J> {
     Done(J),
-    /// Nobody else waits, or the batch failed: the caller computes without lanes.
+    /// No other caller waits, or the batch failed: the caller computes without lanes.
     Alone(Permit<'a, J>),
 }
 
@@ -65,7 +66,7 @@ impl<J> Queue<J> {
     /// Returns a permit to compute alone, or `None` if others may wait or come.
     pub(in super::super) fn enter(&self) -> Option<Permit<'_, J>> {
         let process = std::process::id();
-        // Another thread may have held the lock when this process was forked. So nobody waits here.
+        // Another thread may have held the lock when this process was forked. So this never waits.
         let Ok(mut state) = self.state.try_lock() else { return Some(Permit(None)) };
         if state.process != process {
             *state = State::new(process);
@@ -174,14 +175,25 @@ impl<J> Drop for Others<J> {
     }
 }
 
+/// 0 before the first count. This is not a `OnceLock`, which a fork can leave half set.
+static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts the processors on which the calling thread may run.
+pub(super) fn count_processors() -> usize {
+    let count = std::thread::available_parallelism().map_or(1, Into::into);
+    PROCESSORS.store(count, Ordering::Relaxed);
+    count
+}
+
 fn processors() -> usize {
-    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, Into::into))
+    match PROCESSORS.load(Ordering::Relaxed) {
+        0 => count_processors(),
+        count => count,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use super::*;
@@ -239,5 +251,13 @@ mod tests {
         });
         assert!(matches!(DOUBLING.join(4), Joined::Alone(_)));
         assert_eq!(DOUBLING.lock().computing, 0);
+    }
+
+    #[test]
+    fn the_processors_are_counted_before_the_first_signature() {
+        PROCESSORS.store(0, Ordering::Relaxed);
+        crate::backend::allow_lanes(true);
+        let all = thread::available_parallelism().expect("processors").get();
+        assert_eq!(PROCESSORS.load(Ordering::Relaxed), all);
     }
 }
