@@ -69,7 +69,8 @@ impl<J> Queue<J> {
         // Another thread may have held the lock when this process was forked. So this never waits.
         let Ok(mut state) = self.state.try_lock() else { return Some(Permit(None)) };
         if state.process != process {
-            *state = State::new(process);
+            // The secrets of the jobs are in pages of the parent.
+            std::mem::forget(std::mem::replace(&mut *state, State::new(process)));
         }
         if state.company > 0 || state.computing >= processors() {
             return None;
@@ -251,6 +252,22 @@ mod tests {
         });
         assert!(matches!(DOUBLING.join(4), Joined::Alone(_)));
         assert_eq!(DOUBLING.lock().computing, 0);
+    }
+
+    #[test]
+    fn the_child_of_a_fork_does_not_wait_and_frees_no_job_of_its_parent() {
+        struct Job;
+        impl Drop for Job {
+            fn drop(&mut self) {
+                panic!("a job of the parent is freed");
+            }
+        }
+        let queue = Queue::new(|_: &mut [Job]| ());
+        let waiter = Arc::new(Waiter { turn: Mutex::new(None), changed: Condvar::new() });
+        *queue.lock() = State { computing: processors(), ..State::new(0) };
+        queue.lock().waiting.push_back((Job, waiter));
+        assert!(queue.enter().is_some());
+        assert!(queue.lock().waiting.is_empty());
     }
 
     #[test]
