@@ -394,7 +394,7 @@ impl Together {
     /// Returns `None` if lanes cannot compute this signature.
     fn job(&mut self, input: &[u8]) -> Option<lanes::Job> {
         let key = self.alone.key.numbers.get_or_init(|| lane_key(&self.alone.key.rsa)).clone()?;
-        let mut number = Secret::zeroed(self.signature_len());
+        let mut number = Secret::try_zeroed(self.signature_len()).ok()?;
         self.encoding.encode(input, &mut number).ok()?;
         lanes::Job::new(key, number)
     }

@@ -32,9 +32,17 @@ impl Key {
         exponents: [Secret; 2],
         coefficient: Secret,
     ) -> Option<Self> {
+        let half = n.len() / 2;
         let full = |number: &[u8], len| number.len() == len && number[0] >= 0x80;
-        let fits = full(&n, n.len()) && primes.iter().all(|prime| full(prime, n.len() / 2)) && e == [1, 0, 1];
-        fits.then_some(Self { n, primes, exponents, coefficient })
+        let fits = full(&n, n.len()) && primes.iter().all(|prime| full(prime, half)) && e == [1, 0, 1];
+        // The time of `split` depends on the length, and so would reveal zeros.
+        let padded = |number: Secret| {
+            let mut padded = Secret::zeroed(half);
+            padded[half.checked_sub(number.len())?..].copy_from_slice(&number);
+            Some(padded)
+        };
+        let ([dp, dq], coefficient) = (exponents.map(padded), padded(coefficient)?);
+        fits.then_some(Self { n, primes, exponents: [dp?, dq?], coefficient })
     }
 }
 
@@ -298,5 +306,18 @@ mod tests {
             assert_eq!(job.result.as_deref() == Some(&expected[..]), i != 4, "{i}");
             assert_eq!(job.result.is_none(), i == 4, "{i}");
         }
+    }
+
+    #[test]
+    fn leading_zeros_do_not_shorten_the_numbers_of_a_key() {
+        let number = |len| Secret::from(&[0xff; 256][..len]);
+        let key = |dp, qinv| {
+            Key::new(number(256), &[1, 0, 1], [128; 2].map(number), [dp, 128].map(number), number(qinv))
+        };
+        for (dp, qinv) in [(128, 128), (127, 128), (0, 126)] {
+            let key = key(dp, qinv).expect("a key");
+            assert_eq!([&key.exponents[0], &key.exponents[1], &key.coefficient].map(|it| it.len()), [128; 3]);
+        }
+        assert!(key(129, 128).is_none() && key(128, 129).is_none());
     }
 }
