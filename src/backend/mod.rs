@@ -24,6 +24,10 @@ mod dsa;
 pub(crate) mod extra_bits;
 pub(crate) mod hash_based;
 #[cfg(all(feature = "aws-lc", feature = "rustcrypto"))]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, unused_variables, reason = "other processors lack the instructions")
+)]
 mod lanes;
 #[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
