@@ -1,5 +1,7 @@
 //! The uses of a key with each row of the mechanism table.
 
+use std::thread;
+
 use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Direction, Hash};
 use jeton::error::{Error, Result};
 use jeton::id::{
@@ -66,6 +68,11 @@ impl Fixture<'_> {
         if mechanism.info.id != M::TLS_PRF_GENERAL {
             self.client.verify(session, mechanism, self.public, &data, &signature)?;
         }
+        if let Action::Sign(Primitive::RsaRaw | Primitive::RsaPkcs1 | Primitive::RsaPss, _) =
+            mechanism.info.action
+        {
+            self.sign_in_threads(mechanism, &data);
+        }
         if !mechanism.info.is_single_part() {
             module.sign_init(session, mechanism, self.key)?;
             module.sign_update(session, &data)?;
@@ -90,6 +97,19 @@ impl Fixture<'_> {
             self.wrap(mechanism)?;
         }
         Ok(())
+    }
+
+    /// Signs in more threads than there are processors, so that callers compute together.
+    fn sign_in_threads(&self, mechanism: &Mechanism, data: &[u8]) {
+        let sign = || {
+            let session = self.client.open();
+            for _ in 0..8 {
+                self.client.sign(session, mechanism, self.key, data).expect("a signature");
+            }
+            self.client.module.close_session(session).expect("a session");
+        };
+        let count = 8 * thread::available_parallelism().expect("processors").get();
+        thread::scope(|scope| (0..count).for_each(|_| drop(scope.spawn(sign))));
     }
 
     fn encrypt(&self, mechanism: &Mechanism, len: usize) -> Result<()> {
