@@ -227,11 +227,11 @@ mod x86 {
 mod tests {
     use super::super::vector::Portable;
     use super::*;
-    use crate::backend::{PairSpec, PrivateParts, PublicParts, Scheme, aws_lc};
+    use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts, Scheme};
 
     /// Returns `count` jobs with two keys, and the results of AWS-LC.
     fn jobs(bits: usize, count: usize) -> Vec<(Job, Vec<u8>)> {
-        let keys = aws_lc::PROVIDER.keys;
+        let keys = Provider::ALL[0].keys;
         let pairs = [0; 2].map(|_| {
             let spec = PairSpec::Rsa { bits, public_exponent: &[1, 0, 1] };
             let Ok((PublicParts::Rsa { n, e }, private)) = keys.generate(&spec) else { panic!("a key pair") };
@@ -254,7 +254,7 @@ mod tests {
                     number.copy_from_slice(&a.n);
                     number[bits / 8 - 1] -= 1;
                 }
-                _ => aws_lc::PROVIDER.random.fill(&mut number[1..]).expect("random bytes"),
+                _ => Provider::ALL[0].random.fill(&mut number[1..]).expect("random bytes"),
             }
             let mut expected = vec![0; bits / 8];
             signers[i % 2].sign(&number, &mut expected).expect("a signature");
