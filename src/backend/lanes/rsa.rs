@@ -142,6 +142,7 @@ fn compute<V: Vector, const K: usize, const N: usize>(jobs: &mut [Job], bits: us
 }
 
 /// Returns the digits of a number for each lane.
+#[allow(clippy::needless_range_loop, reason = "the lanes are columns")]
 fn gather<'a, const K: usize>(number: impl Fn(usize) -> &'a [u8]) -> [[u64; LANES]; K] {
     let mut digits = [[0; LANES]; K];
     for lane in 0..LANES {
