@@ -213,7 +213,7 @@ impl Run {
         let module = Functions::new();
         let parameters = format!(
             "token-dir = '{}', backend = '{provider}', pin = {{ memory-kib = 8, passes = 1 }}, \
-             mechanisms = {{ legacy = true }}",
+             mechanisms = {{ legacy = true }}, lanes = true",
             directory.path().display()
         );
         module.initialize(Some(&parameters)).expect("a module");
