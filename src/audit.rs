@@ -149,7 +149,10 @@ impl Audit {
         threads: Threads,
     ) -> Result<Self> {
         let mut writer = Writer::new(path, syslog, provider)?;
-        writer.write(&[]).map_err(|reason| writer.failed(&reason))?;
+        writer.write(&[]).map_err(|reason| {
+            let effect = "this stops each program whose configuration has this [audit]";
+            writer.failed(&io::Error::other(format!("{reason}; {effect}")))
+        })?;
         if threads == Threads::Forbidden {
             return Ok(Self(Way::Caller(Mutex::new(writer))));
         }
