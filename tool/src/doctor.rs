@@ -18,7 +18,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::register::{Register, now};
-use crate::token_file::{self, Info, Login, PinInfo, TokenFile};
+use crate::token_file::{self, Info, Login, PinInfo, Role, TokenFile};
 use crate::{Cause, Error};
 
 /// How old a file must be to count as left over. A process may still be creating a newer file. A
@@ -441,17 +441,18 @@ fn tokens(
             findings.push(Finding::new("duplicate", Some(path), problem, remedy));
         }
         let damage = token_file::damage(token)?;
+        let mut skip = |reason: &str| {
+            notes
+                .push(format!("not examined: the encrypted records of the token {:?}: {reason}", info.label));
+        };
         match login {
-            None => notes.push(format!(
-                "not examined: the encrypted records of the token {:?}: they need a PIN",
-                info.label
-            )),
+            None => skip("they need a PIN"),
             Some(_) if !damage.is_empty() => {}
+            Some(Login { role: Role::User, .. }) if info.user.is_none() => {
+                skip("the user's PIN was never set")
+            }
             Some(_) if info.so.sealing_key.is_some() && !has_sealing_key(settings) => {
-                notes.push(format!(
-                    "not examined: the encrypted records of the token {:?}: they need its sealing key",
-                    info.label
-                ));
+                skip("they need its sealing key");
             }
             Some(login) => findings.extend(records(token, &info, login, notes)),
         }
