@@ -52,6 +52,8 @@ fn a_short_pin_is_refused_before_anything_is_written() {
         let list = tool.rows("token list --json");
         assert!(list.iter().all(|slot| slot["token"]["initialised"] == false), "{list:?}");
     }
+    // C_GetTokenInfo pads a label with blanks, so no token has this one.
+    tool.fails(2, &["token", "init", "--label", "x "]);
 }
 
 #[test]

@@ -55,9 +55,7 @@ impl Migrate {
         let library = jeton_peers::library_of(Known::Jeton.name())?;
         let old = self.old_token()?;
         let label = self.label.as_ref().unwrap_or(&old.label).clone();
-        if label.len() > 32 {
-            return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
-        }
+        super::token::check_label(&label)?;
         let old_pin = self.pins.user(|| Ok(pin::Asked { label: old.label.clone(), tries: (None, None) }))?;
         let waiting = out::waiting("reading the old store");
         let objects = old.read(old_pin.as_bytes())?;

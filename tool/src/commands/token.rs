@@ -160,9 +160,11 @@ fn for_tests(module: &ModuleOption) -> Result<Module, Error> {
     target::open(module.name(), Some(&token_file::cheapest_derivation()))
 }
 
-fn check_label(label: &str) -> Result<(), Error> {
-    if label.len() > 32 {
-        return Err(Error::Usage("a label has 32 bytes at most".to_owned()));
+/// Fails if a token cannot have this label: blanks at its end are padding (`CK_TOKEN_INFO`).
+pub fn check_label(label: &str) -> Result<(), Error> {
+    if label.len() > 32 || label.ends_with(' ') {
+        let text = "a label has 32 bytes at most and no blank at its end; --label gives another one";
+        return Err(Error::Usage(text.to_owned()));
     }
     Ok(())
 }
