@@ -86,8 +86,15 @@ fn is_same_module(own: &str, named: &str) -> bool {
 pub fn open(name: &str, parameters: Option<&str>) -> Result<Module, Error> {
     let module = Module::load(jeton_peers::library_of(name)?)?;
     let looking = Known::named(name).and_then(Known::looking_parameters);
-    module.initialize(parameters.or(looking))?;
+    let done = module.initialize(parameters.or(looking));
+    done.map_err(|failure| unreadable(name).unwrap_or(failure.into()))?;
     Ok(module)
+}
+
+/// Returns the error of the first token of Jeton that this user cannot open. The module does not
+/// say why it cannot read a directory, and a token that it cannot read looks as if it were absent.
+pub fn unreadable(module: &str) -> Option<Error> {
+    (module == "jeton").then(token_file::unreadable).flatten()
 }
 
 /// The options that choose a token.
@@ -126,9 +133,8 @@ impl Target {
         let uri = own.or_else(|| object.cloned());
         let module = self.module.open(uri.as_ref())?;
         let choice = self.choice(uri.as_ref());
-        // A token that this user may not open looks as if it were absent.
         let slot = token::choose(&module, &choice).map_err(|error| match error.cause() {
-            Cause::NotFound if self.module.name() == "jeton" => token_file::unreadable().unwrap_or(error),
+            Cause::NotFound => unreadable(self.module.name()).unwrap_or(error),
             _ => error,
         })?;
         let info = module.token_info(slot)?;

@@ -217,12 +217,12 @@ impl ShowSlots {
     /// Returns the slots. If this user may not read the directory or the tokens, fails with the
     /// reason: otherwise the tokens look as if they were absent.
     fn rows(&self) -> Result<Vec<Row>, Error> {
-        let slots = self.module.open(None).and_then(|module| Ok(token::slots(&module)?));
+        let module = self.module.open(None)?;
+        let slots = token::slots(&module)?;
         let is_there = |slot: &Slot| slot.token.as_ref().is_some_and(|token| token.is_initialised());
-        let found = slots.as_ref().is_ok_and(|slots| slots.iter().any(is_there));
-        match token_file::unreadable().filter(|_| !found && self.module.name() == "jeton") {
+        match target::unreadable(self.module.name()).filter(|_| !slots.iter().any(is_there)) {
             Some(error) => Err(error),
-            None => Ok(slots?.iter().map(Row::of).collect()),
+            None => Ok(slots.iter().map(Row::of).collect()),
         }
     }
 
