@@ -177,19 +177,27 @@ fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// Moves options before the command behind it, where clap takes them.
+/// Moves options before the command, and between its words, behind it, where clap takes them.
 fn options_last(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let (tool, mut verb) = (Arguments::command(), 1);
-    let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
-    while let Some(name) = text(verb).and_then(|text| text.strip_prefix("--")).filter(|name| !name.is_empty())
-    {
-        verb += if takes_value(&tool, name) { 2 } else { 1 };
+    let tool = Arguments::command();
+    let (mut command, mut verb, mut options) = (Some(&tool), 1, Vec::new());
+    while let Some(above) = command.filter(|command| command.has_subcommands()) {
+        let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
+        let mut end = verb;
+        while let Some(name) =
+            text(end).and_then(|text| text.strip_prefix("--")).filter(|name| !name.is_empty())
+        {
+            end += if takes_value(&tool, name) { 2 } else { 1 };
+        }
+        if end >= arguments.len() {
+            break;
+        }
+        command = text(end).and_then(|name| above.find_subcommand(name));
+        options.extend(arguments.drain(verb..end));
+        verb += 1;
     }
-    if verb < arguments.len() {
-        let options: Vec<_> = arguments.drain(1..verb).collect();
-        let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
-        arguments.splice(end..end, options);
-    }
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    arguments.splice(end..end, options);
     arguments
 }
 
