@@ -33,6 +33,6 @@ use jeton_tool::Error;
 
 /// Returns the error of a write to standard output that failed, for example because the reader of a
 /// pipe has ended.
-fn printing(source: std::io::Error) -> Error {
+pub fn printing(source: std::io::Error) -> Error {
     Error::io("standard output")(source)
 }

@@ -140,7 +140,14 @@ fn main() -> ExitCode {
         return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
     let arguments = options_last(as_subcommand(std::env::args_os().collect()));
-    let Arguments { json, command } = Arguments::parse_from(arguments);
+    let Arguments { json, command } = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => {
+            let printed = help.print().map_err(commands::printing);
+            return printed.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+        }
+    };
     commands::out::choose_json(json);
     command.run().unwrap_or_else(|error| report(&error))
 }
