@@ -3,14 +3,21 @@
 
 use std::fmt::Write;
 
-/// Returns a text without characters that a terminal obeys. Control characters and those that
-/// change the direction of text are escaped, for example `\u{1b}`.
+/// Returns whether a terminal obeys this character: it controls the terminal, or changes the line
+/// or the direction of text.
+pub fn is_obeyed(letter: char) -> bool {
+    let turns = matches!(
+        letter,
+        '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    letter.is_control() || turns
+}
+
+/// Returns a text without characters that a terminal obeys. They are escaped, for example `\u{1b}`.
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
-        let turns =
-            matches!(letter, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if letter.is_control() || turns {
+        if is_obeyed(letter) {
             // Writing to a String cannot fail.
             let _ = write!(out, "{}", letter.escape_unicode());
         } else {
@@ -42,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_control_the_terminal() {
-        assert_eq!(shown("a\x1b[2Jb\r\n\u{202e}c"), r"a\u{1b}[2Jb\u{d}\u{a}\u{202e}c");
+        assert_eq!(shown("a\x1b[2Jb\r\n\u{202e}c\u{2028}"), r"a\u{1b}[2Jb\u{d}\u{a}\u{202e}c\u{2028}");
         assert_eq!(shown("Schlüssel 鍵"), "Schlüssel 鍵");
     }
 

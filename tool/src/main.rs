@@ -160,7 +160,7 @@ fn report(error: &Error) -> ExitCode {
     }
     if commands::out::is_json() {
         let error = serde_json::json!({ "status": cause as u8, "error": cause.name(), "message": text });
-        eprintln!("{error}");
+        eprintln!("{}", commands::out::escaped(&error.to_string()));
     } else {
         eprintln!("jeton: {}", shown(&text).replace("\\u{a}", "\n"));
     }

@@ -558,12 +558,15 @@ fn a_label_does_not_control_the_terminal_and_a_pipe_has_no_colour() {
     assert!(text.contains(r"\u{1b}[31mred\u{7}"), "{text}");
     let text = tool.fails(3, &["object", "list", "--token", "\x1b[2J"]);
     assert!(!text.contains('\x1b'), "{text:?}");
+    // A terminal may obey U+009B, which JSON allows in a text.
+    tool.ok(&["object", "set", "--class", "public", "--set-label", "\u{9b}31m"]);
+    assert!(tool.ok("object --class public --json list").contains(r#""label": "\u009b31m""#));
 }
 
 #[test]
 fn a_closed_pipe_ends_a_listing_without_a_message() {
     let Some(tool) = Tool::new() else { return };
-    for verb in ["mechanisms", "token list", "config show --json", "object list --token none"] {
+    for verb in ["--help", "mechanisms", "token list", "config show --json", "object list --token none"] {
         let (tokens, exe) = (tool.file("tokens"), env!("CARGO_BIN_EXE_jeton"));
         let text = tool.shell(&format!("(JETON_DIR={tokens} {exe} {verb}; true) 2>&1 >/dev/full | cat; JETON_DIR={tokens} {exe} {verb} 2>err | true; cat err"));
         let both = tool.shell(&format!(

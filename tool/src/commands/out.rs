@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use jeton_client::text::hex;
+use jeton_client::text::{hex, is_obeyed};
 use jeton_tool::Error;
 use jeton_tool::output::{self, Existing, NewFile};
 use serde::Serialize;
@@ -52,7 +52,16 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 /// Writes a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
-    line(text)
+    line(escaped(&text))
+}
+
+/// Returns JSON without characters that a terminal obeys, except ends of lines.
+pub fn escaped(json: &str) -> String {
+    let escape = |letter: char| match letter {
+        letter if letter != '\n' && is_obeyed(letter) => format!("\\u{:04x}", u32::from(letter)),
+        letter => letter.into(),
+    };
+    json.chars().map(escape).collect()
 }
 
 /// Writes rows in columns, on a terminal below a heading.
