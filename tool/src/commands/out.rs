@@ -1,6 +1,7 @@
 //! Standard output: text, JSON, bytes. If the reader closes the pipe, the command ends without a
 //! message.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -110,8 +111,10 @@ pub fn number(number: u64) -> Cell {
 
 /// Returns a heading, bold on a terminal.
 pub fn heading(text: &str) -> String {
-    let colour =
-        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let has_no = |name, value: fn(&OsStr) -> bool| !std::env::var_os(name).is_some_and(|text| value(&text));
+    let colour = std::io::stdout().is_terminal()
+        && has_no("NO_COLOR", |value| !value.is_empty())
+        && has_no("TERM", |value| value == "dumb");
     if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
