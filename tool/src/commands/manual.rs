@@ -38,8 +38,12 @@ const FILES: [(&str, &str); 4] = [
     ("~/.local/share/jeton/issued.sqlite", "the list of the certificates that cert issue made"),
 ];
 
-/// The page whose commands are the examples. A test runs them.
-const PAGE: &str = include_str!("../../../docs/tool.md");
+/// The pages whose commands are the examples. A test runs them.
+const PAGES: [&str; 3] = [
+    include_str!("../../../docs/tool.md"),
+    include_str!("../../../docs/admin.md"),
+    include_str!("../../../docs/start/ca.md"),
+];
 /// The number of examples of a command that has subcommands.
 const FEW: usize = 5;
 
@@ -84,8 +88,13 @@ fn pages(command: &Command, directory: &Path) -> std::io::Result<()> {
         (1..=words.len().min(3)).any(|count| format!("{}.1", words[..count].join("-")) == name)
     };
     let most = if command.has_subcommands() { FEW } else { usize::MAX };
-    let examples: Vec<_> =
-        PAGE.lines().filter(|line| line.starts_with("jeton ")).filter(is_named).take(most).collect();
+    let examples: Vec<_> = PAGES
+        .iter()
+        .flat_map(|page| page.lines())
+        .filter(|line| line.starts_with("jeton "))
+        .filter(is_named)
+        .take(most)
+        .collect();
     if !examples.is_empty() {
         writeln!(page, ".SH EXAMPLES\n.nf")?;
         examples.iter().try_for_each(|example| writeln!(page, "{}", escaped(example)))?;
