@@ -1,7 +1,7 @@
 //! The program `jeton-agent`: its command line, its sockets, and what protects its memory.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileTypeExt;
@@ -137,8 +137,8 @@ fn check(arguments: &Arguments) -> Result<(), String> {
     }
     Settings::load(None, Threads::Forbidden)
         .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;
-    println!("{}", if rules.are_given() { "The rules are right." } else { "There are no rules." });
-    Ok(())
+    let text = if rules.are_given() { "The rules are right." } else { "There are no rules." };
+    writeln!(io::stdout(), "{text}").map_err(|reason| format!("standard output: {reason}"))
 }
 
 /// The length in bytes from which memory goes back to the system when it is freed. By default glibc

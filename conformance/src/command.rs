@@ -66,7 +66,8 @@ fn subject(options: &Conformance, module: &str, backend: Option<&str>, policy: O
 fn score(options: &Conformance) -> Result<ExitCode, Error> {
     let (backend, policy) = (options.backend.as_deref(), options.policy.as_deref());
     let records = run::run(&subject(options, &options.module, backend, policy))?;
-    scorecard::print(&options.module, &records);
+    let printed = scorecard::print(&options.module, &records, &mut std::io::stdout().lock());
+    printed.map_err(Error::io("standard output"))?;
     if let Some(path) = &options.json {
         let text =
             serde_json::to_string_pretty(&records).map_err(|error| Error::Message(error.to_string()))?;

@@ -1,20 +1,20 @@
 //! The scorecard of one module: a line for each check, and sums.
 
+use std::io::{self, Write};
+
 use crate::record::{Record, Section, Verdict};
 
-pub fn print(name: &str, records: &[Record]) {
+pub fn print(name: &str, records: &[Record], out: &mut impl Write) -> io::Result<()> {
     for record in records {
-        println!("{}", line(record));
+        writeln!(out, "{}", line(record))?;
         if let Verdict::Vectors(tally) = &record.verdict {
             for one in tally.deviations.iter().filter(|one| one.reason.is_none()) {
-                println!("       {} ({}): {}, got {}", one.test, one.comment, one.expected, one.got);
+                writeln!(out, "       {} ({}): {}, got {}", one.test, one.comment, one.expected, one.got)?;
             }
         }
     }
-    println!();
-    for sum in sums(records) {
-        println!("{name}: {sum}");
-    }
+    writeln!(out)?;
+    sums(records).into_iter().try_for_each(|sum| writeln!(out, "{name}: {sum}"))
 }
 
 fn line(record: &Record) -> String {
