@@ -560,6 +560,8 @@ fn a_label_does_not_control_the_terminal_and_a_pipe_has_no_colour() {
     assert!(!text.contains('\x1b'), "{text:?}");
     // A terminal may obey U+009B, which JSON allows in a text.
     tool.ok(&["object", "set", "--class", "public", "--set-label", "\u{9b}31m"]);
+    let text = tool.ok(&["key", "export", "--label", "\u{9b}31m", "--out", "-"]);
+    assert!(text.starts_with("-----BEGIN PUBLIC KEY"), "{text}");
     assert!(tool.ok("object --class public --json list").contains(r#""label": "\u009b31m""#));
 }
 

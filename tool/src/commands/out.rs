@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
@@ -186,7 +187,7 @@ const PUBLIC: u32 = 0o666;
 pub struct Output {
     /// Write to this file instead of standard output. Only its owner can read it, unless the result
     /// is public, such as a certificate: then the umask decides.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(or_standard_output))]
     out: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
@@ -194,6 +195,11 @@ pub struct Output {
     /// If the file of --out exists, keep it, and exit with 0.
     #[arg(long, requires = "out", conflicts_with = "force")]
     if_absent: bool,
+}
+
+/// Returns the path of `--out`, or the one of standard output for `-`.
+fn or_standard_output(path: PathBuf) -> PathBuf {
+    if path == Path::new("-") { "/dev/stdout".into() } else { path }
 }
 
 impl Output {
