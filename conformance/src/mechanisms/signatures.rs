@@ -15,33 +15,36 @@ pub const RSA: Rows = &[
     (generation::pair, &["RSA_PKCS_KEY_PAIR_GEN"]),
     (encrypts, &["RSA_PKCS_OAEP", "RSA_PKCS", "RSA_X_509"]),
     (pss_raw, &["RSA_PKCS_PSS"]),
-    (rsa, &["#_RSA_PKCS", "SHA1_RSA_PKCS"]),
+    (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::Rsa), &["#_RSA_PKCS", "SHA1_RSA_PKCS"]),
     (pss, &["#_RSA_PKCS_PSS", "SHA1_RSA_PKCS_PSS"]),
     (rsa_aes_wrap, &["RSA_AES_KEY_WRAP"]),
 ];
 
 pub const EC: Rows = &[
     (super::derivations::ecdh, &["ECDH1_DERIVE", "ECDH1_COFACTOR_DERIVE"]),
-    (ecdsa_raw, &["ECDSA"]),
-    (ecdsa, &["ECDSA_#", "ECDSA_SHA1"]),
+    (|fixture, kind| digest(fixture, &Mechanism::new(kind), Key::Ec), &["ECDSA"]),
+    (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::Ec), &["ECDSA_#", "ECDSA_SHA1"]),
     (generation::pair, &["EC_KEY_PAIR_GEN"]),
     (generation::extra_bits, &["EC_KEY_PAIR_GEN_W_EXTRA_BITS"]),
 ];
 
-pub const EDWARDS: Rows = &[(eddsa, &["EDDSA"]), (generation::pair, &["EC_EDWARDS_KEY_PAIR_GEN"])];
+pub const EDWARDS: Rows = &[
+    (|fixture, kind| whole(fixture, kind, Key::Edwards), &["EDDSA"]),
+    (generation::pair, &["EC_EDWARDS_KEY_PAIR_GEN"]),
+];
 
 pub const ML_DSA: Rows = &[
-    (ml_dsa, &["ML_DSA"]),
+    (|fixture, kind| whole(fixture, kind, Key::MlDsa), &["ML_DSA"]),
     (generation::pair, &["ML_DSA_KEY_PAIR_GEN"]),
-    (ml_dsa_digest, &["HASH_ML_DSA"]),
-    (ml_dsa_hash, &["HASH_ML_DSA_#"]),
+    (|fixture, kind| digest(fixture, &digest_context(kind), Key::MlDsa), &["HASH_ML_DSA"]),
+    (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::MlDsa), &["HASH_ML_DSA_#"]),
 ];
 
 pub const SLH_DSA: Rows = &[
-    (slh_dsa, &["SLH_DSA"]),
+    (|fixture, kind| whole(fixture, kind, Key::SlhDsa), &["SLH_DSA"]),
     (generation::pair, &["SLH_DSA_KEY_PAIR_GEN"]),
-    (slh_dsa_digest, &["HASH_SLH_DSA"]),
-    (slh_dsa_hash, &["HASH_SLH_DSA_#"]),
+    (|fixture, kind| digest(fixture, &digest_context(kind), Key::SlhDsa), &["HASH_SLH_DSA"]),
+    (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::SlhDsa), &["HASH_SLH_DSA_#"]),
 ];
 
 /// Checks signatures in a single part and in several parts.
@@ -50,44 +53,13 @@ fn both(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Fa
     signs_in_parts(fixture, mechanism, fixture.pair(key)?, MESSAGE)
 }
 
-fn rsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(fixture, &Mechanism::new(kind), Key::Rsa)
+/// Checks signatures of a message in a single part.
+fn whole(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, key: Key) -> Result<(), Failure> {
+    signs(fixture, &Mechanism::new(kind), fixture.pair(key)?, MESSAGE)
 }
 
-fn ecdsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(fixture, &Mechanism::new(kind), Key::Ec)
-}
-
-fn ecdsa_raw(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::Ec)?, &[7; 32])
-}
-
-fn eddsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::Edwards)?, MESSAGE)
-}
-
-fn ml_dsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::MlDsa)?, MESSAGE)
-}
-
-fn ml_dsa_hash(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(fixture, &Mechanism::new(kind), Key::MlDsa)
-}
-
-fn ml_dsa_digest(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(fixture, &digest_context(kind), fixture.pair(Key::MlDsa)?, &[7; 32])
-}
-
-fn slh_dsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::SlhDsa)?, MESSAGE)
-}
-
-fn slh_dsa_hash(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(fixture, &Mechanism::new(kind), Key::SlhDsa)
-}
-
-fn slh_dsa_digest(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(fixture, &digest_context(kind), fixture.pair(Key::SlhDsa)?, &[7; 32])
+fn digest(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Failure> {
+    signs(fixture, mechanism, fixture.pair(key)?, &[7; 32])
 }
 
 /// Returns `CK_HASH_SIGN_ADDITIONAL_CONTEXT` with SHA-256 and without a context.
