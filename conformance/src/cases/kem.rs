@@ -53,14 +53,15 @@ pub fn decapsulate(
     Ok(ObjectHandle(output.number(0)))
 }
 
-/// Calls `work` with an ML-KEM pair. Fails with `CKR_FUNCTION_NOT_SUPPORTED` if the module has no
-/// ML-KEM.
-fn with_pair(fixture: &Fixture<'_>, work: impl FnOnce(Pair) -> Result<(), Failure>) -> Result<(), Failure> {
-    if !fixture.lists(CKM_ML_KEM) {
-        let code = CKR_FUNCTION_NOT_SUPPORTED;
-        return Err(Failure { function: "C_EncapsulateKey", code, doing: "looking for ML-KEM".into() });
-    }
-    work(fixture.pair(Key::MlKem)?)
+/// Returns an ML-KEM pair. Fails with `CKR_FUNCTION_NOT_SUPPORTED` if the module has no ML-KEM.
+fn ml_kem(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
+    if fixture.lists(CKM_ML_KEM) { fixture.pair(Key::MlKem) } else { Err(absent()) }
+}
+
+/// Returns the failure of a module that does not encapsulate with the mechanism.
+fn absent() -> Failure {
+    let code = CKR_FUNCTION_NOT_SUPPORTED;
+    Failure { function: "C_EncapsulateKey", code, doing: "looking for the mechanism".into() }
 }
 
 /// The mechanisms that also wrap or derive.
@@ -107,12 +108,7 @@ impl Also {
         let kind = self.mechanism().kind;
         let flags = fixture.module.mechanism_info(fixture.slot, kind).map_or(0, |info| info.flags);
         if flags & CKF_ENCAPSULATE == 0 {
-            let code = CKR_FUNCTION_NOT_SUPPORTED;
-            return Err(Failure {
-                function: "C_EncapsulateKey",
-                code,
-                doing: "looking for the mechanism".into(),
-            });
+            return Err(absent());
         }
         let (generator, request) = self.request();
         let half = |usage| vec![flag(CKA_TOKEN, false), flag(usage, may)];
@@ -195,61 +191,52 @@ pub fn tasks() -> Vec<Task> {
 
 pub const CASES: &[Case] = &[
     optional("C_EncapsulateKey", "is reversed by C_DecapsulateKey", &[CKR_OK], |fixture| {
-        with_pair(fixture, |pair| {
-            let (ciphertext, one) = encapsulate(fixture, &KEM, pair.public, LENGTH)?;
-            let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
-            ensure(
-                "C_DecapsulateKey",
-                fixture.attribute(one, CKA_VALUE)? == fixture.attribute(two, CKA_VALUE)?,
-            )
-        })
+        let pair = ml_kem(fixture)?;
+        let (ciphertext, one) = encapsulate(fixture, &KEM, pair.public, LENGTH)?;
+        let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
+        ensure("C_DecapsulateKey", fixture.attribute(one, CKA_VALUE)? == fixture.attribute(two, CKA_VALUE)?)
     }),
     optional("C_EncapsulateKey", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
-        with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.public, LENGTH - 1).map(drop))
+        encapsulate(fixture, &KEM, ml_kem(fixture)?.public, LENGTH - 1).map(drop)
     }),
     optional("C_EncapsulateKey", "with NULL for the buffer", &[CKR_OK], |fixture| {
-        with_pair(fixture, |pair| {
-            let (template, output, mut length) =
-                (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed(), 0);
-            let arguments = vec![
-                Arg::Mechanism(&KEM),
-                Arg::Number(pair.public.0),
-                Arg::Template(&template),
-                Arg::NoBuffer(&mut length),
-                Arg::Output(&output),
-            ];
-            fixture.call("C_EncapsulateKey", &fixture.session, arguments)?;
-            ensure("C_EncapsulateKey", length == LENGTH as CK_ULONG)
-        })
+        let (pair, output, mut length) = (ml_kem(fixture)?, Arg::zeroed(), 0);
+        let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+        let arguments = vec![
+            Arg::Mechanism(&KEM),
+            Arg::Number(pair.public.0),
+            Arg::Template(&template),
+            Arg::NoBuffer(&mut length),
+            Arg::Output(&output),
+        ];
+        fixture.call("C_EncapsulateKey", &fixture.session, arguments)?;
+        ensure("C_EncapsulateKey", length == LENGTH as CK_ULONG)
     }),
     optional(
         "C_EncapsulateKey",
         "with a mechanism that does not encapsulate",
         &[CKR_MECHANISM_INVALID],
-        |fixture| with_pair(fixture, |pair| encapsulate(fixture, &SHA256, pair.public, LENGTH).map(drop)),
+        |fixture| encapsulate(fixture, &SHA256, ml_kem(fixture)?.public, LENGTH).map(drop),
     ),
     optional("C_EncapsulateKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
-        with_pair(fixture, |_| encapsulate(fixture, &KEM, NO_OBJECT, LENGTH).map(drop))
+        ml_kem(fixture).and_then(|_| encapsulate(fixture, &KEM, NO_OBJECT, LENGTH).map(drop))
     }),
     optional("C_EncapsulateKey", "with the private key", WRONG_KEY, |fixture| {
-        with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.private, LENGTH).map(drop))
+        encapsulate(fixture, &KEM, ml_kem(fixture)?.private, LENGTH).map(drop)
     }),
     case("C_EncapsulateKey", "with a key of another type", OF_ANOTHER_TYPE, |fixture| {
-        with_pair(fixture, |_| encapsulate(fixture, &KEM, fixture.pair(Key::Ec)?.public, LENGTH).map(drop))
+        ml_kem(fixture)
+            .and_then(|_| encapsulate(fixture, &KEM, fixture.pair(Key::Ec)?.public, LENGTH).map(drop))
     }),
     case("C_DecapsulateKey", "of a ciphertext that is too short", OF_ANOTHER_LENGTH, |fixture| {
-        with_pair(fixture, |pair| decapsulate(fixture, &KEM, pair.private, &[1; LENGTH - 1]).map(drop))
+        decapsulate(fixture, &KEM, ml_kem(fixture)?.private, &[1; LENGTH - 1]).map(drop)
     }),
     optional("C_DecapsulateKey", "of an altered ciphertext gives another secret", &[CKR_OK], |fixture| {
-        with_pair(fixture, |pair| {
-            let (mut ciphertext, one) = encapsulate(fixture, &KEM, pair.public, LENGTH)?;
-            ciphertext[0] ^= 1;
-            let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
-            ensure(
-                "C_DecapsulateKey",
-                fixture.attribute(one, CKA_VALUE)? != fixture.attribute(two, CKA_VALUE)?,
-            )
-        })
+        let pair = ml_kem(fixture)?;
+        let (mut ciphertext, one) = encapsulate(fixture, &KEM, pair.public, LENGTH)?;
+        ciphertext[0] ^= 1;
+        let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
+        ensure("C_DecapsulateKey", fixture.attribute(one, CKA_VALUE)? != fixture.attribute(two, CKA_VALUE)?)
     }),
     optional(
         "C_DecapsulateKey",
@@ -260,12 +247,12 @@ pub const CASES: &[Case] = &[
             CKR_KEY_HANDLE_INVALID,
             CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT,
         ],
-        |fixture| with_pair(fixture, |pair| decapsulate(fixture, &KEM, pair.public, &[1; LENGTH]).map(drop)),
+        |fixture| decapsulate(fixture, &KEM, ml_kem(fixture)?.public, &[1; LENGTH]).map(drop),
     ),
     optional(
         "C_DecapsulateKey",
         "with an invalid key handle",
         &[CKR_KEY_HANDLE_INVALID, CKR_UNWRAPPING_KEY_HANDLE_INVALID],
-        |fixture| with_pair(fixture, |_| decapsulate(fixture, &KEM, NO_OBJECT, &[1; LENGTH]).map(drop)),
+        |fixture| ml_kem(fixture).and_then(|_| decapsulate(fixture, &KEM, NO_OBJECT, &[1; LENGTH]).map(drop)),
     ),
 ];
