@@ -10,8 +10,9 @@ use jeton_names::parameter::parameter;
 use jeton_names::structs::Parameter;
 use jeton_vectors::hex;
 
+use super::digests::digesting;
 use super::programs::RSA_SIZE;
-use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, SHA256, case, creates, optional};
+use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, case, cbc, creates, optional};
 use crate::fixture::{
     Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hss_levels, number, open_key, with,
 };
@@ -275,10 +276,8 @@ pub const CASES: &[Case] = &[
     }),
     // PKCS#11 3.2, CK_TOKEN_INFO: the token "has support for dual cryptographic operations".
     case("C_GetTokenInfo", "CKF_DUAL_CRYPTO_OPERATIONS agrees with the functions", &[CKR_OK], |fixture| {
-        let session = fixture.fresh()?;
-        let cbc = Mechanism::with_bytes(CKM_AES_CBC, &[1; 16]);
-        session.digest_init(&SHA256)?;
-        session.encrypt_init(&cbc, fixture.key(Key::Aes)?)?;
+        let session = digesting(fixture)?;
+        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         let (mut out, mut length) = ([0; 64], 64);
         let part = vec![Arg::Bytes(&DIGEST), Arg::Buffer(&mut out, &mut length)];
         let works = fixture.call("C_DigestEncryptUpdate", &session, part).is_ok();
@@ -345,8 +344,7 @@ pub const CASES: &[Case] = &[
         },
     ),
     case("C_EncryptInit", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
-        let cbc = Mechanism::with_bytes(CKM_AES_CBC, &[1; 16]);
-        fixture.fresh()?.encrypt_init(&cbc, restricted(fixture)?)
+        fixture.fresh()?.encrypt_init(&cbc(), restricted(fixture)?)
     }),
     case("C_WrapKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
         let key = fixture.key(Key::Generic)?;

@@ -3,6 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Access, Arg, SlotId};
 
+use super::digests::digesting;
 use super::{Case, DIGEST, ECDSA, SHA256, case, optional};
 use crate::fixture::{Key, NO_SESSION, ensure};
 
@@ -54,8 +55,7 @@ pub const CASES: &[Case] = &[
         session.sign(&DIGEST, &mut [0; 64]).map(drop)
     }),
     optional("C_SessionCancel", "does not end other operations", &[CKR_OK], |fixture| {
-        let session = fixture.fresh()?;
-        session.digest_init(&SHA256)?;
+        let session = digesting(fixture)?;
         fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
         session.digest(b"abc", &mut [0; 32]).map(drop)
     }),
@@ -67,8 +67,7 @@ pub const CASES: &[Case] = &[
         "into a short buffer",
         &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE],
         |fixture| {
-            let session = fixture.fresh()?;
-            session.digest_init(&SHA256)?;
+            let session = digesting(fixture)?;
             fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
         },
     ),
@@ -77,8 +76,7 @@ pub const CASES: &[Case] = &[
         "a saved digest allows the next C_DigestInit",
         &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE],
         |fixture| {
-            let (session, mut state, mut length) = (fixture.fresh()?, vec![0; 65536], 65536);
-            session.digest_init(&SHA256)?;
+            let (session, mut state, mut length) = (digesting(fixture)?, vec![0; 65536], 65536);
             session.digest_update(b"a")?;
             fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
             session.digest_init(&SHA256)?;
@@ -97,8 +95,7 @@ pub const CASES: &[Case] = &[
         &[CKR_OK, CKR_STATE_UNSAVEABLE],
         |fixture| {
             let (session, other, mut state, mut length) =
-                (fixture.fresh()?, fixture.fresh()?, vec![0; 65536], 65536);
-            session.digest_init(&SHA256)?;
+                (digesting(fixture)?, fixture.fresh()?, vec![0; 65536], 65536);
             session.digest_update(b"a")?;
             fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
             let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
