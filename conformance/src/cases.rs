@@ -2,9 +2,10 @@
 //! a situation and the allowed return codes.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
 
-use crate::fixture::{Fixture, code_name};
+use self::calls::Calls;
+use crate::fixture::{Fixture, Key, NO_OBJECT, code_name};
 use crate::functions;
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
@@ -50,16 +51,55 @@ pub enum Run {
     /// Generates an AES key with this template.
     Generates(fn() -> Vec<Attribute>),
     Derives(fn() -> keys::Derivation),
+    /// Sets this attribute of a key.
+    Sets(Handle, fn() -> Attribute),
+    /// Generates a key pair with this mechanism and public template.
+    GeneratesPair(&'static Mechanism, fn() -> Vec<Attribute>),
+    /// Calls the function, `C_*Init`, with the mechanism of this type, and this key.
+    Starts(CK_MECHANISM_TYPE, fn(CK_MECHANISM_TYPE) -> Mechanism, Handle),
+    /// Calls the function, `C_*Init`, twice.
+    Restarts(CK_MECHANISM_TYPE, Handle),
 }
 
 impl Run {
-    fn on(self, fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fn on(self, function: &'static str, fixture: &Fixture<'_>) -> Result<(), Failure> {
         match self {
             Self::Calls(calls) => calls(fixture),
             Self::Creates(template) => fixture.create_object(&template()).map(drop),
             Self::Generates(template) => keys::generated(fixture, &template()),
             Self::Derives(derivation) => keys::derived(fixture, derivation()),
+            Self::Sets(key, attribute) => fixture.set_attributes(key.of(fixture)?, &[attribute()]),
+            Self::GeneratesPair(mechanism, public) => {
+                fixture.generate_key_pair(mechanism, &public(), &[]).map(drop)
+            }
+            Self::Starts(kind, parameter, key) => {
+                Calls::new(fixture)?.init(function, &parameter(kind), key.of(fixture)?)
+            }
+            Self::Restarts(kind, key) => {
+                let (calls, mechanism, key) = (Calls::new(fixture)?, Mechanism::new(kind), key.of(fixture)?);
+                calls.init(function, &mechanism, key)?;
+                calls.init(function, &mechanism, key)
+            }
         }
+    }
+}
+
+/// The key of a call.
+#[derive(Clone, Copy)]
+pub enum Handle {
+    /// A secret key, or the private key of a pair.
+    Private(Key),
+    Public(Key),
+    Invalid,
+}
+
+impl Handle {
+    fn of(self, fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+        Ok(match self {
+            Self::Private(key) => fixture.key(key)?,
+            Self::Public(key) => fixture.pair(key)?.public,
+            Self::Invalid => NO_OBJECT,
+        })
     }
 }
 
@@ -74,6 +114,28 @@ const fn case(
 
 const fn creates(name: &'static str, expected: &'static [CK_RV], template: fn() -> Vec<Attribute>) -> Case {
     Case { function: "C_CreateObject", name, expected, absent: &[], run: Run::Creates(template) }
+}
+
+/// Returns a case of a `C_*Init` function and a mechanism without a parameter.
+const fn starts(
+    function: &'static str,
+    name: &'static str,
+    expected: &'static [CK_RV],
+    mechanism: CK_MECHANISM_TYPE,
+    key: Handle,
+) -> Case {
+    Case { function, name, expected, absent: &[], run: Run::Starts(mechanism, Mechanism::new, key) }
+}
+
+/// Returns a case of a `C_*Init` function that refuses the parameter of the mechanism.
+const fn refuses(
+    function: &'static str,
+    name: &'static str,
+    mechanism: CK_MECHANISM_TYPE,
+    key: Handle,
+    parameter: fn(CK_MECHANISM_TYPE) -> Mechanism,
+) -> Case {
+    Case { function, name, expected: BAD_PARAMETER, absent: &[], run: Run::Starts(mechanism, parameter, key) }
 }
 
 /// Returns a case of a function that a module may lack.
@@ -110,7 +172,7 @@ pub fn tasks() -> Vec<Task> {
     let rows = CHAPTERS.iter().copied().flatten();
     let rows = rows.map(|case| {
         let expected = [case.expected, case.absent].concat();
-        row(case.function, case.name.to_owned(), expected, |fixture| case.run.on(fixture))
+        row(case.function, case.name.to_owned(), expected, |fixture| case.run.on(case.function, fixture))
     });
     let each = [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks(), kem::tasks()];
     arguments::tasks().into_iter().chain(rows).chain(each.into_iter().flatten()).collect()
@@ -156,7 +218,15 @@ static ECDSA: Mechanism = Mechanism::new(CKM_ECDSA);
 static SHA256: Mechanism = Mechanism::new(CKM_SHA256);
 static HMAC: Mechanism = Mechanism::new(CKM_SHA256_HMAC);
 /// A mechanism that no module has.
-static NO_MECHANISM: Mechanism = Mechanism::new(0x7fff_fff0);
+static NO_MECHANISM: Mechanism = Mechanism::new(UNKNOWN);
+const UNKNOWN: CK_MECHANISM_TYPE = 0x7fff_fff0;
+/// The code for a mechanism that does not exist, or that the function does not have.
+const BAD_MECHANISM: &[CK_RV] = &[CKR_MECHANISM_INVALID];
+const BAD_PARAMETER: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID];
+const BAD_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID];
+const BAD_TYPE: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT];
+/// The code for a key without the usage.
+const NOT_PERMITTED: &[CK_RV] = &[CKR_KEY_FUNCTION_NOT_PERMITTED];
 /// The code for a template without an attribute that it needs.
 const INCOMPLETE: &[CK_RV] = &[CKR_TEMPLATE_INCOMPLETE];
 /// The codes for a key of another class.

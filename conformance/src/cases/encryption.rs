@@ -4,7 +4,9 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Failure, Mechanism, Structure};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
-use super::{BLOCKS, Case, MAY_REFUSE, NO_MECHANISM, SHA256, WRONG_KEY, case, cbc, cbc_pad, gcm};
+use super::digests::digesting;
+use super::{BAD_MECHANISM, BAD_PARAMETER, BLOCKS, Case, Handle, MAY_REFUSE, SHA256, UNKNOWN, WRONG_KEY};
+use super::{case, cbc, cbc_pad, gcm, refuses, starts};
 use crate::fixture::{Fixture, Key, able, bytes, ensure, hex, open_key, with};
 
 fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Result<Vec<u8>, Failure> {
@@ -64,8 +66,7 @@ fn rsa_padding(fixture: &Fixture<'_>, mechanism: &Mechanism, longest: usize) -> 
 }
 
 fn digest(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
-    let (session, mut digest) = (fixture.fresh()?, vec![0; 32]);
-    session.digest_init(&SHA256)?;
+    let (session, mut digest) = (digesting(fixture)?, vec![0; 32]);
     session.digest(&BLOCKS, &mut digest)?;
     Ok(digest)
 }
@@ -111,41 +112,26 @@ fn des3(fixture: &Fixture<'_>, mechanism: &Mechanism, known: &str) -> Result<(),
     ensure("C_Encrypt", made == hex(known) && fixture.attribute(key, CKA_CHECK_VALUE)? == hex("4eba73"))
 }
 
+const AES: Handle = Handle::Private(Key::Aes);
+const RSA: Handle = Handle::Private(Key::Rsa);
+const NO_PARAMETER: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD];
 const DUAL: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
 const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 const NO_CIPHERTEXT: &[CK_RV] =
     &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
 
 pub const CASES: &[Case] = &[
-    case("C_EncryptInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(&NO_MECHANISM, fixture.key(Key::Aes)?)
+    starts("C_EncryptInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, AES),
+    starts("C_EncryptInit", "with a mechanism that does not encrypt", BAD_MECHANISM, CKM_SHA256, AES),
+    starts("C_EncryptInit", "without an initialisation vector", BAD_PARAMETER, CKM_AES_CBC, AES),
+    starts("C_EncryptInit", "with GCM and no parameter", BAD_PARAMETER, CKM_AES_GCM, AES),
+    refuses("C_EncryptInit", "with GCM and a tag of 129 bits", CKM_AES_GCM, AES, |_| gcm(129)),
+    case("C_EncryptInit", "with GCM and a NULL nonce of 12 bytes", NO_PARAMETER, |fixture| {
+        let parameter = Structure::new().null().number(12).number(96).null().number(0).number(128);
+        fixture.fresh()?.encrypt_init(&parameter.mechanism(CKM_AES_GCM), fixture.key(Key::Aes)?)
     }),
-    case("C_EncryptInit", "with a mechanism that does not encrypt", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(&SHA256, fixture.key(Key::Aes)?)
-    }),
-    case("C_EncryptInit", "without an initialisation vector", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(&Mechanism::new(CKM_AES_CBC), fixture.key(Key::Aes)?)
-    }),
-    case("C_EncryptInit", "with GCM and no parameter", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(&Mechanism::new(CKM_AES_GCM), fixture.key(Key::Aes)?)
-    }),
-    case("C_EncryptInit", "with GCM and a tag of 129 bits", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(&gcm(129), fixture.key(Key::Aes)?)
-    }),
-    case(
-        "C_EncryptInit",
-        "with GCM and a NULL nonce of 12 bytes",
-        &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD],
-        |fixture| {
-            let parameter = Structure::new().null().number(12).number(96).null().number(0).number(128);
-            fixture.fresh()?.encrypt_init(&parameter.mechanism(CKM_AES_GCM), fixture.key(Key::Aes)?)
-        },
-    ),
-    case("C_EncryptInit", "with CTR and a counter of 0 bits", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(
-            &Structure::new().number(0).inline(&[0; 16]).mechanism(CKM_AES_CTR),
-            fixture.key(Key::Aes)?,
-        )
+    refuses("C_EncryptInit", "with CTR and a counter of 0 bits", CKM_AES_CTR, AES, |kind| {
+        Structure::new().number(0).inline(&[0; 16]).mechanism(kind)
     }),
     case("C_Encrypt", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         let calls = Calls::new(fixture)?;
@@ -153,18 +139,9 @@ pub const CASES: &[Case] = &[
         calls.output("C_EncryptUpdate", Some(&BLOCKS))?;
         calls.session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
     }),
-    case("C_DecryptInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.fresh()?.decrypt_init(&NO_MECHANISM, fixture.key(Key::Aes)?)
-    }),
-    case("C_DecryptInit", "with an RSA public key", WRONG_KEY, |fixture| {
-        fixture.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS), fixture.pair(Key::Rsa)?.public)
-    }),
-    case(
-        "C_DecryptInit",
-        "with OAEP and no parameter",
-        &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD],
-        |fixture| fixture.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS_OAEP), fixture.key(Key::Rsa)?),
-    ),
+    starts("C_DecryptInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, AES),
+    starts("C_DecryptInit", "with an RSA public key", WRONG_KEY, CKM_RSA_PKCS, Handle::Public(Key::Rsa)),
+    starts("C_DecryptInit", "with OAEP and no parameter", NO_PARAMETER, CKM_RSA_PKCS_OAEP, RSA),
     case("C_DigestEncryptUpdate", "without a digest", NOT_BEGUN_OR_NOT_THERE, |fixture| {
         let calls = Calls::new(fixture)?;
         calls.init("C_EncryptInit", &cbc(), fixture.key(Key::Aes)?)?;

@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
 use super::objects::WRONG;
-use super::{Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, Run, SHA256, case};
+use super::{BAD_MECHANISM, Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, Run, SHA256, case};
 use crate::fixture::{
     Fixture, Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with,
 };
@@ -45,6 +45,16 @@ const fn derives(name: &'static str, expected: &'static [CK_RV], of: fn() -> Der
 
 const fn generates(name: &'static str, expected: &'static [CK_RV], template: fn() -> Vec<Attribute>) -> Case {
     Case { function: "C_GenerateKey", name, expected, absent: &[], run: Run::Generates(template) }
+}
+
+const fn pair(
+    name: &'static str,
+    expected: &'static [CK_RV],
+    mechanism: &'static Mechanism,
+    public: fn() -> Vec<Attribute>,
+) -> Case {
+    let run = Run::GeneratesPair(mechanism, public);
+    Case { function: "C_GenerateKeyPair", name, expected, absent: &[], run }
 }
 
 fn hkdf(extract: bool, expand: bool) -> Mechanism {
@@ -148,17 +158,9 @@ pub const CASES: &[Case] = &[
         let mechanism = fixture.attribute(key, CKA_KEY_GEN_MECHANISM)?;
         ensure("C_GenerateKey", mechanism == CKM_AES_KEY_GEN.to_ne_bytes())
     }),
-    case(
-        "C_GenerateKeyPair",
-        "with a mechanism that does not generate key pairs",
-        &[CKR_MECHANISM_INVALID],
-        |fixture| fixture.generate_key_pair(&AES_GEN, &[], &[]).map(drop),
-    ),
-    case("C_GenerateKeyPair", "without CKA_EC_PARAMS", INCOMPLETE, |fixture| {
-        fixture.generate_key_pair(&EC_GEN, &[], &[]).map(drop)
-    }),
-    case(
-        "C_GenerateKeyPair",
+    pair("with a mechanism that does not generate key pairs", BAD_MECHANISM, &AES_GEN, Vec::new),
+    pair("without CKA_EC_PARAMS", INCOMPLETE, &EC_GEN, Vec::new),
+    pair(
         "on an invalid curve",
         &[
             CKR_CURVE_NOT_SUPPORTED,
@@ -166,25 +168,16 @@ pub const CASES: &[Case] = &[
             CKR_ATTRIBUTE_VALUE_INVALID,
             CKR_TEMPLATE_INCONSISTENT,
         ],
-        |fixture| {
-            fixture.generate_key_pair(&EC_GEN, &[bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4])], &[]).map(drop)
-        },
+        &EC_GEN,
+        || vec![bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4])],
     ),
-    case("C_GenerateKeyPair", "of RSA without CKA_MODULUS_BITS", INCOMPLETE, |fixture| {
-        fixture.generate_key_pair(&RSA_GEN, &[bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])], &[]).map(drop)
+    pair("of RSA without CKA_MODULUS_BITS", INCOMPLETE, &RSA_GEN, || {
+        vec![bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])]
     }),
-    case("C_GenerateKeyPair", "of RSA with 128 bits", BAD_VALUE, |fixture| {
-        fixture.generate_key_pair(&RSA_GEN, &[number(CKA_MODULUS_BITS, 128)], &[]).map(drop)
+    pair("of RSA with 128 bits", BAD_VALUE, &RSA_GEN, || vec![number(CKA_MODULUS_BITS, 128)]),
+    pair("of RSA with an even exponent", WRONG, &RSA_GEN, || {
+        vec![number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])]
     }),
-    case(
-        "C_GenerateKeyPair",
-        "of RSA with an even exponent",
-        &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| {
-            let public = [number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])];
-            fixture.generate_key_pair(&RSA_GEN, &public, &[]).map(drop)
-        },
-    ),
     case("C_GenerateKeyPair", "of token keys in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         let token = flag(CKA_TOKEN, true);
         let public = [bytes(CKA_EC_PARAMS, P256), token.clone()];

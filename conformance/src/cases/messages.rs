@@ -4,8 +4,8 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::calls::{Calls, NOT_BEGUN as OVER, TOO_SMALL, listed, message as data, refused};
-use super::{Case, ECDSA, NO_MECHANISM, SHA256, case, optional};
-use crate::fixture::{Fixture, Key, NO_OBJECT, SECRET, able, bytes, ensure, open_key, with};
+use super::{Case, Handle, Run, UNKNOWN, case, starts};
+use crate::fixture::{Fixture, Key, SECRET, able, bytes, ensure, open_key, with};
 use crate::task::Task;
 
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
@@ -18,28 +18,19 @@ const EXHAUSTED: &[CK_RV] =
     &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID];
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
-/// The mechanism of C_MessageEncryptInit and C_MessageDecryptInit. It has no parameter. PKCS#11
-/// 3.2, "AES-GCM": each message has its own parameter, for example in C_EncryptMessage.
-static GCM: Mechanism = Mechanism::new(CKM_AES_GCM);
+const NOT_PERMITTED: &[CK_RV] = &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
+const AES: Handle = Handle::Private(Key::Aes);
+const IDLE: Handle = Handle::Private(Key::Idle);
+const EC: Handle = Handle::Private(Key::Ec);
+const PUBLIC: Handle = Handle::Public(Key::Ec);
 
-fn init(
-    fixture: &Fixture<'_>,
+const fn restarts(
     function: &'static str,
-    mechanism: &Mechanism,
-    key: ObjectHandle,
-) -> Result<(), Failure> {
-    Calls::new(fixture)?.init(function, mechanism, key)
-}
-
-fn twice(
-    fixture: &Fixture<'_>,
-    function: &'static str,
-    mechanism: &Mechanism,
-    key: ObjectHandle,
-) -> Result<(), Failure> {
-    let calls = Calls::new(fixture)?;
-    calls.init(function, mechanism, key)?;
-    calls.init(function, mechanism, key)
+    name: &'static str,
+    mechanism: CK_MECHANISM_TYPE,
+    key: Handle,
+) -> Case {
+    Case { function, name, expected: ACTIVE, absent: &[], run: Run::Restarts(mechanism, key) }
 }
 
 /// A message of an authenticated cipher, with the memory that its parameter points to.
@@ -308,46 +299,21 @@ pub fn tasks() -> Vec<Task> {
     tasks.collect()
 }
 
+// PKCS#11 3.2, "AES-GCM": C_MessageEncryptInit and C_MessageDecryptInit have no parameter, because
+// each message has its own, for example in C_EncryptMessage.
 pub const CASES: &[Case] = &[
-    case("C_MessageEncryptInit", "with an unknown mechanism", INVALID, |fixture| {
-        init(fixture, "C_MessageEncryptInit", &NO_MECHANISM, fixture.key(Key::Aes)?)
-    }),
-    case("C_MessageEncryptInit", "with a mechanism without message functions", INVALID, |fixture| {
-        init(fixture, "C_MessageEncryptInit", &SHA256, fixture.key(Key::Aes)?)
-    }),
-    case("C_MessageEncryptInit", "with an invalid key handle", NO_HANDLE, |fixture| {
-        init(fixture, "C_MessageEncryptInit", &GCM, NO_OBJECT)
-    }),
-    optional(
-        "C_MessageEncryptInit",
-        "with a key without CKA_ENCRYPT",
-        &[CKR_KEY_FUNCTION_NOT_PERMITTED],
-        |fixture| init(fixture, "C_MessageEncryptInit", &GCM, fixture.key(Key::Idle)?),
-    ),
-    case("C_MessageEncryptInit", "while a message encryption is active", ACTIVE, |fixture| {
-        twice(fixture, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?)
-    }),
-    case("C_MessageDecryptInit", "while a message decryption is active", ACTIVE, |fixture| {
-        twice(fixture, "C_MessageDecryptInit", &GCM, fixture.key(Key::Aes)?)
-    }),
-    case("C_MessageDecryptInit", "with an invalid key handle", NO_HANDLE, |fixture| {
-        init(fixture, "C_MessageDecryptInit", &GCM, NO_OBJECT)
-    }),
-    case("C_MessageSignInit", "with an invalid key handle", NO_HANDLE, |fixture| {
-        init(fixture, "C_MessageSignInit", &ECDSA, NO_OBJECT)
-    }),
-    case("C_MessageSignInit", "with a mechanism that does not sign", INVALID, |fixture| {
-        init(fixture, "C_MessageSignInit", &SHA256, fixture.key(Key::Ec)?)
-    }),
-    case("C_MessageSignInit", "while a message signature is active", ACTIVE, |fixture| {
-        twice(fixture, "C_MessageSignInit", &ECDSA, fixture.key(Key::Ec)?)
-    }),
-    case("C_MessageVerifyInit", "with an invalid key handle", NO_HANDLE, |fixture| {
-        init(fixture, "C_MessageVerifyInit", &ECDSA, NO_OBJECT)
-    }),
-    case("C_MessageVerifyInit", "while a message verification is active", ACTIVE, |fixture| {
-        twice(fixture, "C_MessageVerifyInit", &ECDSA, fixture.pair(Key::Ec)?.public)
-    }),
+    starts("C_MessageEncryptInit", "with an unknown mechanism", INVALID, UNKNOWN, AES),
+    starts("C_MessageEncryptInit", "with a mechanism without message functions", INVALID, CKM_SHA256, AES),
+    starts("C_MessageEncryptInit", "with an invalid key handle", NO_HANDLE, CKM_AES_GCM, Handle::Invalid),
+    starts("C_MessageEncryptInit", "with a key without CKA_ENCRYPT", NOT_PERMITTED, CKM_AES_GCM, IDLE),
+    restarts("C_MessageEncryptInit", "while a message encryption is active", CKM_AES_GCM, AES),
+    restarts("C_MessageDecryptInit", "while a message decryption is active", CKM_AES_GCM, AES),
+    starts("C_MessageDecryptInit", "with an invalid key handle", NO_HANDLE, CKM_AES_GCM, Handle::Invalid),
+    starts("C_MessageSignInit", "with an invalid key handle", NO_HANDLE, CKM_ECDSA, Handle::Invalid),
+    starts("C_MessageSignInit", "with a mechanism that does not sign", INVALID, CKM_SHA256, EC),
+    restarts("C_MessageSignInit", "while a message signature is active", CKM_ECDSA, EC),
+    starts("C_MessageVerifyInit", "with an invalid key handle", NO_HANDLE, CKM_ECDSA, Handle::Invalid),
+    restarts("C_MessageVerifyInit", "while a message verification is active", CKM_ECDSA, PUBLIC),
     case("C_EncryptMessageNext", "without C_EncryptMessageBegin", NOT_BEGUN, |fixture| {
         let (calls, _) = started(fixture, CKM_AES_GCM)?;
         let (parameter, mut out, mut length) =

@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute};
 
-use super::{Case, INCOMPLETE, case, creates};
+use super::{Case, Handle, INCOMPLETE, Run, case, creates};
 use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
 
 pub fn data(private: bool) -> Vec<Attribute> {
@@ -28,6 +28,13 @@ const FORBIDDEN: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT
 const KEPT: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT];
 /// The codes for a template with an invalid attribute, or with attributes that do not fit together.
 pub const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
+
+const GENERIC: Handle = Handle::Private(Key::Generic);
+const SEALED: Handle = Handle::Private(Key::Sealed);
+
+const fn sets(name: &'static str, expected: &'static [CK_RV], key: Handle, of: fn() -> Attribute) -> Case {
+    Case { function: "C_SetAttributeValue", name, expected, absent: &[], run: Run::Sets(key, of) }
+}
 
 pub const CASES: &[Case] = &[
     creates("without CKA_CLASS", INCOMPLETE, || vec![bytes(CKA_LABEL, *b"none")]),
@@ -207,29 +214,19 @@ pub const CASES: &[Case] = &[
         let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
         ensure("C_GetAttributeValue", point.len() == 67 && point[..3] == [4, 65, 4])
     }),
-    case("C_SetAttributeValue", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
-        fixture.set_attributes(NO_OBJECT, &[bytes(CKA_LABEL, *b"x")])
+    sets("of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], Handle::Invalid, || {
+        bytes(CKA_LABEL, *b"x")
     }),
     case("C_SetAttributeValue", "of a label", &[CKR_OK], |fixture| {
         let object = fixture.create_object(&data(false))?;
         fixture.set_attributes(object, &[bytes(CKA_LABEL, *b"new")])?;
         ensure("C_SetAttributeValue", fixture.attribute(object, CKA_LABEL)? == b"new")
     }),
-    case("C_SetAttributeValue", "CKA_SENSITIVE back to false", FIXED, |fixture| {
-        fixture.set_attributes(fixture.key(Key::Sealed)?, &[flag(CKA_SENSITIVE, false)])
-    }),
-    case("C_SetAttributeValue", "CKA_EXTRACTABLE back to true", FIXED, |fixture| {
-        fixture.set_attributes(fixture.key(Key::Sealed)?, &[flag(CKA_EXTRACTABLE, true)])
-    }),
-    case("C_SetAttributeValue", "of a class", FIXED, |fixture| {
-        fixture.set_attributes(fixture.key(Key::Generic)?, &[number(CKA_CLASS, CKO_DATA)])
-    }),
-    case("C_SetAttributeValue", "of a key's value", FIXED, |fixture| {
-        fixture.set_attributes(fixture.key(Key::Generic)?, &[bytes(CKA_VALUE, [1; 32])])
-    }),
-    case("C_SetAttributeValue", "of an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
-        fixture.set_attributes(fixture.key(Key::Generic)?, &[bytes(0x7fff_fff0, [1])])
-    }),
+    sets("CKA_SENSITIVE back to false", FIXED, SEALED, || flag(CKA_SENSITIVE, false)),
+    sets("CKA_EXTRACTABLE back to true", FIXED, SEALED, || flag(CKA_EXTRACTABLE, true)),
+    sets("of a class", FIXED, GENERIC, || number(CKA_CLASS, CKO_DATA)),
+    sets("of a key's value", FIXED, GENERIC, || bytes(CKA_VALUE, [1; 32])),
+    sets("of an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], GENERIC, || bytes(0x7fff_fff0, [1])),
     case(
         "C_SetAttributeValue",
         "of an object with CKA_MODIFIABLE false",

@@ -1,50 +1,37 @@
 //! "Signing and MACing functions".
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Mechanism, Structure};
+use jeton_client::{Mechanism, Structure};
 
 use super::calls::{NOT_BEGUN, refused};
-use super::{Case, ECDSA, HMAC, MAY_REFUSE, NO_MECHANISM, SHA256, WRONG_KEY, case, optional};
-use crate::fixture::{Key, NO_OBJECT};
+use super::{BAD_HANDLE, BAD_MECHANISM, BAD_PARAMETER, BAD_TYPE, NOT_PERMITTED, UNKNOWN, WRONG_KEY};
+use super::{Case, ECDSA, HMAC, Handle, MAY_REFUSE, NO_MECHANISM, case, refuses, starts};
+use crate::fixture::Key;
 
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 
+const EC: Handle = Handle::Private(Key::Ec);
+const IDLE: Handle = Handle::Private(Key::Idle);
+const RSA_KEY: Handle = Handle::Private(Key::Rsa);
+const NO_RECOVERY: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+
 pub const CASES: &[Case] = &[
-    case("C_SignInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.fresh()?.sign_init(&NO_MECHANISM, fixture.key(Key::Ec)?)
-    }),
-    case("C_SignInit", "with a mechanism that does not sign", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.fresh()?.sign_init(&SHA256, fixture.key(Key::Ec)?)
-    }),
-    case("C_SignInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
-        fixture.fresh()?.sign_init(&ECDSA, NO_OBJECT)
-    }),
-    case("C_SignInit", "with the public key", WRONG_KEY, |fixture| {
-        fixture.fresh()?.sign_init(&ECDSA, fixture.pair(Key::Ec)?.public)
-    }),
-    case("C_SignInit", "with an elliptic curve key for RSA", &[CKR_KEY_TYPE_INCONSISTENT], |fixture| {
-        fixture.fresh()?.sign_init(&RSA, fixture.key(Key::Ec)?)
-    }),
-    case("C_SignInit", "with a key without CKA_SIGN", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
-        fixture.fresh()?.sign_init(&Mechanism::new(CKM_AES_CMAC), fixture.key(Key::Idle)?)
-    }),
+    starts("C_SignInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, EC),
+    starts("C_SignInit", "with a mechanism that does not sign", BAD_MECHANISM, CKM_SHA256, EC),
+    starts("C_SignInit", "with an invalid key handle", BAD_HANDLE, CKM_ECDSA, Handle::Invalid),
+    starts("C_SignInit", "with the public key", WRONG_KEY, CKM_ECDSA, Handle::Public(Key::Ec)),
+    starts("C_SignInit", "with an elliptic curve key for RSA", BAD_TYPE, CKM_RSA_PKCS, EC),
+    starts("C_SignInit", "with a key without CKA_SIGN", NOT_PERMITTED, CKM_AES_CMAC, IDLE),
     case("C_SignInit", "with a parameter that the mechanism does not have", MAY_REFUSE, |fixture| {
         fixture.fresh()?.sign_init(&Mechanism::with_bytes(CKM_ECDSA, &[1; 8]), fixture.key(Key::Ec)?)
     }),
-    case("C_SignInit", "with PSS and no parameter", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
-        fixture.fresh()?.sign_init(&Mechanism::new(CKM_SHA256_RSA_PKCS_PSS), fixture.key(Key::Rsa)?)
-    }),
-    case(
+    starts("C_SignInit", "with PSS and no parameter", BAD_PARAMETER, CKM_SHA256_RSA_PKCS_PSS, RSA_KEY),
+    refuses(
         "C_SignInit",
         "with PSS and another hash than that of the mechanism",
-        &[CKR_MECHANISM_PARAM_INVALID],
-        |fixture| {
-            let numbers = [CKM_SHA384, CKG_MGF1_SHA384, 48];
-            fixture.fresh()?.sign_init(
-                &Mechanism::with_numbers(CKM_SHA256_RSA_PKCS_PSS, &numbers),
-                fixture.key(Key::Rsa)?,
-            )
-        },
+        CKM_SHA256_RSA_PKCS_PSS,
+        RSA_KEY,
+        |kind| Mechanism::with_numbers(kind, &[CKM_SHA384, CKG_MGF1_SHA384, 48]),
     ),
     case(
         "C_SignInit",
@@ -57,16 +44,12 @@ pub const CASES: &[Case] = &[
             session.sign(b"abc", &mut [0; 256]).map(drop)
         },
     ),
-    case(
+    refuses(
         "C_SignInit",
         "with HMAC and a length that exceeds its output",
-        &[CKR_MECHANISM_PARAM_INVALID],
-        |fixture| {
-            fixture.fresh()?.sign_init(
-                &Mechanism::with_numbers(CKM_SHA256_HMAC_GENERAL, &[33]),
-                fixture.key(Key::Generic)?,
-            )
-        },
+        CKM_SHA256_HMAC_GENERAL,
+        Handle::Private(Key::Generic),
+        |kind| Mechanism::with_numbers(kind, &[33]),
     ),
     case(
         "C_SignInit",
@@ -112,19 +95,7 @@ pub const CASES: &[Case] = &[
         session.sign_update(b"abc")?;
         session.sign(b"abc", &mut [0; 32]).map(drop)
     }),
-    optional(
-        "C_SignRecoverInit",
-        "with a mechanism that does not recover",
-        &[CKR_MECHANISM_INVALID],
-        |fixture| {
-            let key = fixture.key(Key::Ec)?;
-            fixture.call(
-                "C_SignRecoverInit",
-                &fixture.fresh()?,
-                vec![Arg::Mechanism(&ECDSA), Arg::Number(key.0)],
-            )
-        },
-    ),
+    starts("C_SignRecoverInit", "with a mechanism that does not recover", NO_RECOVERY, CKM_ECDSA, EC),
     case("C_Sign", "of data that CKM_RSA_X_509 cannot sign", &[CKR_OK], |fixture| {
         const TOO_LARGE: &[CK_RV] = &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE];
         let session = fixture.fresh()?;

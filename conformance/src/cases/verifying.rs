@@ -4,11 +4,14 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Failure, Mechanism, ObjectHandle};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
-use super::{Case, ECDSA, HMAC, NO_MECHANISM, WRONG_KEY, case, optional};
+use super::{BAD_HANDLE, BAD_MECHANISM, BAD_TYPE, NOT_PERMITTED, UNKNOWN, WRONG_KEY};
+use super::{Case, ECDSA, HMAC, Handle, NO_MECHANISM, case, optional, starts};
 use crate::fixture::{Fixture, Key, NO_OBJECT, bytes, ensure, flag};
 
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+const EC: Handle = Handle::Public(Key::Ec);
+const IDLE: Handle = Handle::Private(Key::Idle);
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 
 /// Calls C_VerifySignatureInit with a signature of 64 bytes.
@@ -18,21 +21,11 @@ fn signature_init(fixture: &Fixture<'_>, mechanism: &Mechanism, key: ObjectHandl
 }
 
 pub const CASES: &[Case] = &[
-    case("C_VerifyInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.fresh()?.verify_init(&NO_MECHANISM, fixture.pair(Key::Ec)?.public)
-    }),
-    case("C_VerifyInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
-        fixture.fresh()?.verify_init(&ECDSA, NO_OBJECT)
-    }),
-    case("C_VerifyInit", "with the private key", WRONG_KEY, |fixture| {
-        fixture.fresh()?.verify_init(&ECDSA, fixture.key(Key::Ec)?)
-    }),
-    case("C_VerifyInit", "with an elliptic curve key for RSA", &[CKR_KEY_TYPE_INCONSISTENT], |fixture| {
-        fixture.fresh()?.verify_init(&RSA, fixture.pair(Key::Ec)?.public)
-    }),
-    case("C_VerifyInit", "with a key without CKA_VERIFY", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
-        fixture.fresh()?.verify_init(&Mechanism::new(CKM_AES_CMAC), fixture.key(Key::Idle)?)
-    }),
+    starts("C_VerifyInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, EC),
+    starts("C_VerifyInit", "with an invalid key handle", BAD_HANDLE, CKM_ECDSA, Handle::Invalid),
+    starts("C_VerifyInit", "with the private key", WRONG_KEY, CKM_ECDSA, Handle::Private(Key::Ec)),
+    starts("C_VerifyInit", "with an elliptic curve key for RSA", BAD_TYPE, CKM_RSA_PKCS, EC),
+    starts("C_VerifyInit", "with a key without CKA_VERIFY", NOT_PERMITTED, CKM_AES_CMAC, IDLE),
     case("C_VerifyInit", "with a public key without a login", &[CKR_OK], |fixture| {
         fixture.logged_out(|session| {
             let mut template = crate::fixture::open_key(CKO_PUBLIC_KEY, CKK_RSA);
