@@ -1,31 +1,10 @@
 //! The templates of the keys of the vectors.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, ObjectHandle};
+use jeton_client::{Attribute, Failure, ObjectHandle, key_types};
 use jeton_vectors::{Curve, Miss, PublicKey, RsaKey};
 
 use crate::fixture::{Fixture, able, bytes, number, open_key};
-
-const SETS: [(&str, CK_ULONG); 18] = [
-    ("ML-DSA-44", CKP_ML_DSA_44),
-    ("ML-DSA-65", CKP_ML_DSA_65),
-    ("ML-DSA-87", CKP_ML_DSA_87),
-    ("ML-KEM-512", CKP_ML_KEM_512),
-    ("ML-KEM-768", CKP_ML_KEM_768),
-    ("ML-KEM-1024", CKP_ML_KEM_1024),
-    ("SLH-DSA-SHA2-128s", CKP_SLH_DSA_SHA2_128S),
-    ("SLH-DSA-SHAKE-128s", CKP_SLH_DSA_SHAKE_128S),
-    ("SLH-DSA-SHA2-128f", CKP_SLH_DSA_SHA2_128F),
-    ("SLH-DSA-SHAKE-128f", CKP_SLH_DSA_SHAKE_128F),
-    ("SLH-DSA-SHA2-192s", CKP_SLH_DSA_SHA2_192S),
-    ("SLH-DSA-SHAKE-192s", CKP_SLH_DSA_SHAKE_192S),
-    ("SLH-DSA-SHA2-192f", CKP_SLH_DSA_SHA2_192F),
-    ("SLH-DSA-SHAKE-192f", CKP_SLH_DSA_SHAKE_192F),
-    ("SLH-DSA-SHA2-256s", CKP_SLH_DSA_SHA2_256S),
-    ("SLH-DSA-SHAKE-256s", CKP_SLH_DSA_SHAKE_256S),
-    ("SLH-DSA-SHA2-256f", CKP_SLH_DSA_SHA2_256F),
-    ("SLH-DSA-SHAKE-256f", CKP_SLH_DSA_SHAKE_256F),
-];
 
 fn template(
     class: CK_OBJECT_CLASS,
@@ -94,10 +73,10 @@ pub fn with_set(
     usage: CK_ATTRIBUTE_TYPE,
     part: (CK_ATTRIBUTE_TYPE, &[u8]),
 ) -> Vec<Attribute> {
-    let known = SETS.iter().find(|(name, _)| *name == set);
-    let (_, set) = known.unwrap_or_else(|| panic!("unknown parameter set {set}"));
+    let known = key_types::named(&set.to_lowercase());
+    let known = known.unwrap_or_else(|| panic!("unknown parameter set {set}"));
     let mut template = template(class, kind, &[part], &[usage]);
-    template.push(number(CKA_PARAMETER_SET, *set));
+    template.push(known.parameters());
     template
 }
 
