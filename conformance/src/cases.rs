@@ -32,6 +32,7 @@ mod wrapping;
 
 pub use ciphers::works as cipher_works;
 pub use kem::{decapsulate, encapsulate};
+pub use schemes::hash_sign;
 
 pub struct Case {
     pub function: &'static str,
@@ -224,6 +225,7 @@ const UNKNOWN: CK_MECHANISM_TYPE = 0x7fff_fff0;
 const BAD_MECHANISM: &[CK_RV] = &[CKR_MECHANISM_INVALID];
 const BAD_PARAMETER: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID];
 const BAD_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID];
+const READ_ONLY: &[CK_RV] = &[CKR_SESSION_READ_ONLY];
 const BAD_TYPE: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT];
 /// The code for a key without the usage.
 const NOT_PERMITTED: &[CK_RV] = &[CKR_KEY_FUNCTION_NOT_PERMITTED];

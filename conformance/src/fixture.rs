@@ -65,6 +65,18 @@ pub const FFDHE2048: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b
     89daf3efe8721df158a136ade73530acca4f483a797abc0ab182b324fb61d108a94bb2c8e3fbb96adab760d7f4681d4f42a3de394df4ae56ede7\
     6372bb190b07a7c8ee0a6d709e02fce1cdf7e2ecc03404cd28342f619172fe9ce98583ff8e4f1232eef28183c3fe3b1b4c6fad733bb5fcbc2ec2\
     2005c58ef1837d1683b2c6f34a26c1b2effa886b423861285c97ffffffffffffffff";
+/// The hashes by their names in mechanisms, each with its mask generation function and its length.
+pub const HASHES: [(&str, [CK_ULONG; 3]); 9] = [
+    ("SHA3_224", [CKM_SHA3_224, CKG_MGF1_SHA3_224, 28]),
+    ("SHA3_256", [CKM_SHA3_256, CKG_MGF1_SHA3_256, 32]),
+    ("SHA3_384", [CKM_SHA3_384, CKG_MGF1_SHA3_384, 48]),
+    ("SHA3_512", [CKM_SHA3_512, CKG_MGF1_SHA3_512, 64]),
+    ("SHA224", [CKM_SHA224, CKG_MGF1_SHA224, 28]),
+    ("SHA256", [CKM_SHA256, CKG_MGF1_SHA256, 32]),
+    ("SHA384", [CKM_SHA384, CKG_MGF1_SHA384, 48]),
+    ("SHA512", [CKM_SHA512, CKG_MGF1_SHA512, 64]),
+    ("SHA1", [CKM_SHA_1, CKG_MGF1_SHA1, 20]),
+];
 pub const ED25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x70];
 pub const X25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x6e];
 /// An object handle that no module has returned.

@@ -11,7 +11,10 @@ use jeton_names::structs::Parameter;
 use jeton_vectors::hex;
 
 use super::digests::digesting;
-use super::programs::RSA_SIZE;
+use super::encryption::oaep;
+use super::keys::{ecdh, point};
+use super::programs::{RSA_SIZE, bare, imported};
+use super::schemes::{hash_sign, pss};
 use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, case, cbc, creates, optional};
 use crate::fixture::{
     Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hss_levels, number, open_key, with,
@@ -85,32 +88,12 @@ fn over(refused: Result<(), Failure>, end: impl FnOnce() -> Result<(), Failure>)
     refused
 }
 
-fn pss() -> Mechanism {
-    Mechanism::with_numbers(CKM_RSA_PKCS_PSS, &[CKM_SHA256, CKG_MGF1_SHA256, 32])
-}
-
-fn oaep() -> Mechanism {
-    let parameter = Structure::new().number(CKM_SHA256).number(CKG_MGF1_SHA256);
-    parameter.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP)
-}
-
-/// Returns a mechanism that signs a SHA-256 digest with a post-quantum key.
-fn hash_sign(kind: CK_MECHANISM_TYPE) -> Mechanism {
-    Structure::new().number(CKH_HEDGE_PREFERRED).bytes(b"").number(CKM_SHA256).mechanism(kind)
-}
-
-/// Returns the template of a session key without `CKA_SENSITIVE` and `CKA_EXTRACTABLE`.
-fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    let key = [number(CKA_CLASS, CKO_SECRET_KEY), number(CKA_KEY_TYPE, kind)];
-    with(key.to_vec(), flag(CKA_TOKEN, false))
-}
-
 fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     with(bare(kind), number(CKA_VALUE_LEN, 32))
 }
 
 fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
-    let template = with(bare(kind), bytes(CKA_VALUE, SECRET));
+    let template = imported(kind);
     fixture.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))
 }
 
@@ -126,11 +109,6 @@ fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
     let only = bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
     let usages = [CKA_ENCRYPT, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE];
     fixture.create_object(&able(with(template, only), &usages))
-}
-
-fn ecdh(fixture: &Fixture<'_>) -> Result<Mechanism, Failure> {
-    let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
-    Ok(Structure::new().number(CKD_NULL).counted(b"").counted(&point[2..]).mechanism(CKM_ECDH1_DERIVE))
 }
 
 fn hkdf() -> Mechanism {
@@ -193,7 +171,7 @@ pub const CASES: &[Case] = &[
         sign_part(fixture, &Mechanism::new(CKM_RSA_PKCS), Key::Rsa, &DIGEST)
     }),
     case("C_SignUpdate", "with CKM_RSA_PKCS_PSS", NO_PARTS, |fixture| {
-        sign_part(fixture, &pss(), Key::Rsa, &DIGEST)
+        sign_part(fixture, &pss(CKM_RSA_PKCS_PSS), Key::Rsa, &DIGEST)
     }),
     case("C_SignUpdate", "with CKM_HASH_ML_DSA", NO_PARTS, |fixture| {
         sign_part(fixture, &hash_sign(CKM_HASH_ML_DSA), Key::MlDsa, &DIGEST)
@@ -221,7 +199,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_DecryptUpdate", "with CKM_RSA_PKCS_OAEP", NO_PARTS, |fixture| {
         let session = fixture.fresh()?;
-        session.decrypt_init(&oaep(), fixture.key(Key::Rsa)?)?;
+        session.decrypt_init(&oaep(CKM_SHA256, CKG_MGF1_SHA256, b""), fixture.key(Key::Rsa)?)?;
         let (mut out, mut length) = ([0; 256], 256);
         let part = vec![Arg::Bytes(&[1; 256]), Arg::Buffer(&mut out, &mut length)];
         over(fixture.call("C_DecryptUpdate", &session, part), || {
@@ -236,7 +214,7 @@ pub const CASES: &[Case] = &[
         over(part, || fixture.call("C_VerifySignatureFinal", &session, vec![]))
     }),
     case("C_DeriveKey", "by ECDH, and reading the result", SENSITIVE_OR_NOT, |fixture| {
-        derived_value(fixture, &ecdh(fixture)?, fixture.key(Key::Ec)?)
+        derived_value(fixture, &ecdh(CKD_NULL, &point(fixture)?), fixture.key(Key::Ec)?)
     }),
     case("C_DeriveKey", "by HKDF of a sensitive key, and reading the result", SENSITIVE_OR_NOT, |fixture| {
         derived_value(fixture, &hkdf(), sensitive(fixture, CKK_HKDF)?)
@@ -309,7 +287,7 @@ pub const CASES: &[Case] = &[
         "of an AES key with CKA_MODULUS",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID],
         || {
-            let template = with(bare(CKK_AES), bytes(CKA_VALUE, SECRET));
+            let template = imported(CKK_AES);
             with(template, bytes(CKA_MODULUS, [1; 8]))
         },
     ),
@@ -325,7 +303,7 @@ pub const CASES: &[Case] = &[
     ),
     case("C_UnwrapKey", "of a session key without a login", &[CKR_OK, CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| {
-            let template = with(bare(CKK_AES), bytes(CKA_VALUE, SECRET));
+            let template = imported(CKK_AES);
             let template = able(with(template, flag(CKA_PRIVATE, false)), &[CKA_WRAP, CKA_UNWRAP]);
             let wrapping = session.create_object(&able(template, &[CKA_EXTRACTABLE]))?;
             let (mechanism, mut wrapped) = (Mechanism::new(CKM_AES_KEY_WRAP), [0; 64]);
@@ -405,7 +383,7 @@ pub const CASES: &[Case] = &[
         "of an AES key with CKA_ENCAPSULATE",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
         || {
-            let template = with(bare(CKK_AES), bytes(CKA_VALUE, SECRET));
+            let template = imported(CKK_AES);
             able(template, &[CKA_ENCAPSULATE])
         },
     ),

@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, Failure, Session};
 
-use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, optional};
+use super::{BAD_HANDLE, BAD_MECHANISM, BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, optional};
 use crate::fixture::{Fixture, Key, NO_OBJECT, SECRET, ensure};
 
 /// Opens a session and starts a digest in it.
@@ -14,10 +14,10 @@ pub fn digesting(fixture: &Fixture<'_>) -> Result<Session, Failure> {
 }
 
 pub const CASES: &[Case] = &[
-    case("C_DigestInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_DigestInit", "with an unknown mechanism", BAD_MECHANISM, |fixture| {
         fixture.fresh()?.digest_init(&NO_MECHANISM)
     }),
-    case("C_DigestInit", "with a mechanism that does not digest", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_DigestInit", "with a mechanism that does not digest", BAD_MECHANISM, |fixture| {
         fixture.fresh()?.digest_init(&cbc())
     }),
     case("C_DigestInit", "while a digest is active", &[CKR_OPERATION_ACTIVE], |fixture| {
@@ -65,7 +65,7 @@ pub const CASES: &[Case] = &[
         let _short = session.digest_final(&mut [0; 31]);
         session.digest_final(&mut [0; 32]).map(drop)
     }),
-    optional("C_DigestKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    optional("C_DigestKey", "with an invalid key handle", BAD_HANDLE, |fixture| {
         let session = digesting(fixture)?;
         fixture.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
     }),

@@ -18,7 +18,7 @@ fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Resul
     Ok(out)
 }
 
-fn oaep(hash: CK_ULONG, mask: CK_ULONG, label: &[u8]) -> Mechanism {
+pub fn oaep(hash: CK_ULONG, mask: CK_ULONG, label: &[u8]) -> Mechanism {
     let parameter = Structure::new().number(hash).number(mask).number(CKZ_DATA_SPECIFIED);
     parameter.bytes(label).mechanism(CKM_RSA_PKCS_OAEP)
 }

@@ -6,7 +6,7 @@ use jeton_client::{Arg, Memory, Structure};
 use super::{Case, case, optional};
 use crate::fixture::ensure;
 
-fn padded(bytes: &[u8]) -> Memory {
+pub fn padded(bytes: &[u8]) -> Memory {
     let mut whole = Arg::zeroed().bytes();
     whole[..bytes.len()].copy_from_slice(bytes);
     Memory::of(&whole)

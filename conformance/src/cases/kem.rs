@@ -1,9 +1,11 @@
 //! Key encapsulation.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure, names};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, names};
 
-use super::{Case, SHA256, WRONG_KEY, case, optional, row};
+use super::encryption::oaep;
+use super::keys::ecdh;
+use super::{BAD_HANDLE, BAD_MECHANISM, Case, SHA256, WRONG_KEY, case, optional, row};
 use crate::fixture::{
     FFDHE2048, Fixture, Key, NO_OBJECT, P256, Pair, bytes, ensure, flag, hex, number, open_key, with,
 };
@@ -76,15 +78,9 @@ enum Also {
 impl Also {
     fn mechanism(self) -> Mechanism {
         match self {
-            Self::Oaep => {
-                let mechanism = Structure::new().number(CKM_SHA256).number(CKG_MGF1_SHA256);
-                mechanism.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP)
-            }
+            Self::Oaep => oaep(CKM_SHA256, CKG_MGF1_SHA256, b""),
             Self::Pkcs1 => Mechanism::new(CKM_RSA_PKCS),
-            Self::Ecdh => {
-                let mechanism = Structure::new().number(CKD_NULL).number(0).null().number(0).null();
-                mechanism.mechanism(CKM_ECDH1_DERIVE)
-            }
+            Self::Ecdh => ecdh(CKD_NULL, b""),
             Self::Dh => Mechanism::new(CKM_DH_PKCS_DERIVE),
         }
     }
@@ -212,13 +208,10 @@ pub const CASES: &[Case] = &[
         fixture.call("C_EncapsulateKey", &fixture.session, arguments)?;
         ensure("C_EncapsulateKey", length == LENGTH as CK_ULONG)
     }),
-    optional(
-        "C_EncapsulateKey",
-        "with a mechanism that does not encapsulate",
-        &[CKR_MECHANISM_INVALID],
-        |fixture| encapsulate(fixture, &SHA256, ml_kem(fixture)?.public, LENGTH).map(drop),
-    ),
-    optional("C_EncapsulateKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    optional("C_EncapsulateKey", "with a mechanism that does not encapsulate", BAD_MECHANISM, |fixture| {
+        encapsulate(fixture, &SHA256, ml_kem(fixture)?.public, LENGTH).map(drop)
+    }),
+    optional("C_EncapsulateKey", "with an invalid key handle", BAD_HANDLE, |fixture| {
         ml_kem(fixture).and_then(|_| encapsulate(fixture, &KEM, NO_OBJECT, LENGTH).map(drop))
     }),
     optional("C_EncapsulateKey", "with the private key", WRONG_KEY, |fixture| {

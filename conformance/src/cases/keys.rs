@@ -4,7 +4,10 @@ use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
 use super::objects::WRONG;
-use super::{BAD_MECHANISM, Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, Run, SHA256, case};
+use super::{
+    BAD_HANDLE, BAD_MECHANISM, Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, READ_ONLY, Run, SHA256,
+    case,
+};
 use crate::fixture::{
     Fixture, Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with,
 };
@@ -99,7 +102,7 @@ pub fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Result<(), Fa
     fixture.generate_key(&AES_GEN, template).map(drop)
 }
 
-fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
+pub fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
     Structure::new().number(kdf).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE)
 }
 
@@ -109,21 +112,18 @@ fn agreed(fixture: &Fixture<'_>, mechanism: &Mechanism, more: &[Attribute]) -> R
 }
 
 /// Returns the point of the fixture's EC pair without its DER encoding.
-fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
+pub fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
     let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(point[2..].to_vec())
 }
 
 pub const CASES: &[Case] = &[
-    case("C_GenerateKey", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_GenerateKey", "with an unknown mechanism", BAD_MECHANISM, |fixture| {
         fixture.generate_key(&NO_MECHANISM, &sized(32)).map(drop)
     }),
-    case(
-        "C_GenerateKey",
-        "with a mechanism that does not generate keys",
-        &[CKR_MECHANISM_INVALID],
-        |fixture| fixture.generate_key(&SHA256, &sized(32)).map(drop),
-    ),
+    case("C_GenerateKey", "with a mechanism that does not generate keys", BAD_MECHANISM, |fixture| {
+        fixture.generate_key(&SHA256, &sized(32)).map(drop)
+    }),
     generates("of an AES key without CKA_VALUE_LEN", INCOMPLETE, Vec::new),
     generates("of an AES key of 17 bytes", BAD_VALUE, || sized(17)),
     generates(
@@ -140,7 +140,7 @@ pub const CASES: &[Case] = &[
     case("C_GenerateKey", "with a parameter that the mechanism does not have", MAY_REFUSE, |fixture| {
         fixture.generate_key(&Mechanism::with_bytes(CKM_AES_KEY_GEN, &[1; 8]), &sized(32)).map(drop)
     }),
-    case("C_GenerateKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+    case("C_GenerateKey", "of a token key in a read-only session", READ_ONLY, |fixture| {
         let template = [flag(CKA_TOKEN, true), number(CKA_VALUE_LEN, 32)];
         fixture.reader()?.generate_key(&AES_GEN, &template).map(drop)
     }),
@@ -178,15 +178,15 @@ pub const CASES: &[Case] = &[
     pair("of RSA with an even exponent", WRONG, &RSA_GEN, || {
         vec![number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])]
     }),
-    case("C_GenerateKeyPair", "of token keys in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+    case("C_GenerateKeyPair", "of token keys in a read-only session", READ_ONLY, |fixture| {
         let token = flag(CKA_TOKEN, true);
         let public = [bytes(CKA_EC_PARAMS, P256), token.clone()];
         fixture.reader()?.generate_key_pair(&EC_GEN, &public, &[token]).map(drop)
     }),
-    case("C_DeriveKey", "with a mechanism that does not derive", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_DeriveKey", "with a mechanism that does not derive", BAD_MECHANISM, |fixture| {
         agreed(fixture, &ECDSA, &[])
     }),
-    case("C_DeriveKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_DeriveKey", "with an invalid key handle", BAD_HANDLE, |fixture| {
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         fixture.derive_key(&ecdh(CKD_NULL, &point(fixture)?), NO_OBJECT, &template).map(drop)
     }),

@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute};
 
-use super::{Case, Handle, INCOMPLETE, Run, case, creates};
+use super::{Case, Handle, INCOMPLETE, READ_ONLY, Run, case, creates};
 use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
 
 pub fn data(private: bool) -> Vec<Attribute> {
@@ -97,7 +97,7 @@ pub const CASES: &[Case] = &[
     creates("with a class of one byte", &[CKR_ATTRIBUTE_VALUE_INVALID], || vec![bytes(CKA_CLASS, [0])]),
     creates("with CKA_LOCAL", FORBIDDEN, || able(secret(), &[CKA_LOCAL])),
     creates("with CKA_ALWAYS_SENSITIVE", FORBIDDEN, || able(secret(), &[CKA_ALWAYS_SENSITIVE])),
-    case("C_CreateObject", "of a token object in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+    case("C_CreateObject", "of a token object in a read-only session", READ_ONLY, |fixture| {
         let template = [number(CKA_CLASS, CKO_DATA), flag(CKA_TOKEN, true)];
         fixture.reader()?.create_object(&template).map(drop)
     }),
@@ -144,7 +144,7 @@ pub const CASES: &[Case] = &[
         let object = fixture.create_object(&with(data(false), flag(CKA_COPYABLE, false)))?;
         fixture.copy_object(object, &[]).map(drop)
     }),
-    case("C_CopyObject", "to the token in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+    case("C_CopyObject", "to the token in a read-only session", READ_ONLY, |fixture| {
         let session = fixture.reader()?;
         let object = session.create_object(&data(false))?;
         session.copy_object(object, &[flag(CKA_TOKEN, true)]).map(drop)
@@ -159,19 +159,14 @@ pub const CASES: &[Case] = &[
         let object = session.create_object(&with(data(false), flag(CKA_DESTROYABLE, false)))?;
         session.destroy_object(object)
     }),
-    case(
-        "C_DestroyObject",
-        "of a token object in a read-only session",
-        &[CKR_SESSION_READ_ONLY],
-        |fixture| {
-            let mut template = data(true);
-            template[1] = flag(CKA_TOKEN, true);
-            let object = fixture.create_object(&template)?;
-            let refused = fixture.reader()?.destroy_object(object);
-            fixture.destroy_object(object)?;
-            refused
-        },
-    ),
+    case("C_DestroyObject", "of a token object in a read-only session", READ_ONLY, |fixture| {
+        let mut template = data(true);
+        template[1] = flag(CKA_TOKEN, true);
+        let object = fixture.create_object(&template)?;
+        let refused = fixture.reader()?.destroy_object(object);
+        fixture.destroy_object(object)?;
+        refused
+    }),
     case("C_GetObjectSize", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         fixture.object_size(NO_OBJECT).map(drop)
     }),
@@ -236,17 +231,12 @@ pub const CASES: &[Case] = &[
             fixture.set_attributes(object, &[bytes(CKA_LABEL, *b"new")])
         },
     ),
-    case(
-        "C_SetAttributeValue",
-        "of a token object in a read-only session",
-        &[CKR_SESSION_READ_ONLY],
-        |fixture| {
-            let mut template = data(true);
-            template[1] = flag(CKA_TOKEN, true);
-            let object = fixture.create_object(&template)?;
-            let refused = fixture.reader()?.set_attributes(object, &[bytes(CKA_LABEL, *b"new")]);
-            fixture.destroy_object(object)?;
-            refused
-        },
-    ),
+    case("C_SetAttributeValue", "of a token object in a read-only session", READ_ONLY, |fixture| {
+        let mut template = data(true);
+        template[1] = flag(CKA_TOKEN, true);
+        let object = fixture.create_object(&template)?;
+        let refused = fixture.reader()?.set_attributes(object, &[bytes(CKA_LABEL, *b"new")]);
+        fixture.destroy_object(object)?;
+        refused
+    }),
 ];

@@ -58,11 +58,11 @@ fn dsa(class: CK_OBJECT_CLASS, value: usize, usage: CK_ATTRIBUTE_TYPE) -> Vec<At
 
 /// Returns a template of a session key without `CKA_PRIVATE`, `CKA_SENSITIVE` and
 /// `CKA_EXTRACTABLE`.
-fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
+pub fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     vec![number(CKA_CLASS, CKO_SECRET_KEY), number(CKA_KEY_TYPE, kind), flag(CKA_TOKEN, false)]
 }
 
-fn imported(kind: CK_KEY_TYPE) -> Vec<Attribute> {
+pub fn imported(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     with(bare(kind), bytes(CKA_VALUE, SECRET))
 }
 

@@ -55,11 +55,12 @@ const fn code(kind: CK_MECHANISM_TYPE, key: Option<Key>) -> Scheme {
     Scheme { repeats: true, ..scheme(kind, key) }
 }
 
-fn pss(kind: CK_MECHANISM_TYPE) -> Mechanism {
+pub fn pss(kind: CK_MECHANISM_TYPE) -> Mechanism {
     Mechanism::with_numbers(kind, &[CKM_SHA256, CKG_MGF1_SHA256, 32])
 }
 
-fn hash_sign(kind: CK_MECHANISM_TYPE) -> Mechanism {
+/// Returns a mechanism that signs a SHA-256 digest with a post-quantum key.
+pub fn hash_sign(kind: CK_MECHANISM_TYPE) -> Mechanism {
     Structure::new().number(CKH_HEDGE_PREFERRED).bytes(b"").number(CKM_SHA256).mechanism(kind)
 }
 

@@ -4,6 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Access, Arg, SlotId};
 
 use super::digests::digesting;
+use super::general::padded;
 use super::{Case, DIGEST, ECDSA, SHA256, case, optional};
 use crate::fixture::{Key, NO_SESSION, ensure};
 
@@ -126,11 +127,11 @@ pub const CASES: &[Case] = &[
         )
     }),
     case("C_AsyncComplete", "in a session that is not asynchronous", ASYNC, |fixture| {
-        let (name, output) = (name_of("C_Sign"), Arg::zeroed());
+        let (name, output) = (padded(b"C_Sign"), Arg::zeroed());
         fixture.call("C_AsyncComplete", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
     case("C_AsyncGetID", "in a session that is not asynchronous", ASYNC, |fixture| {
-        let (name, output) = (name_of("C_Sign"), Arg::zeroed());
+        let (name, output) = (padded(b"C_Sign"), Arg::zeroed());
         fixture.call("C_AsyncGetID", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
     optional(
@@ -139,7 +140,7 @@ pub const CASES: &[Case] = &[
         // PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
         &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED],
         |fixture| {
-            let name = name_of("C_Sign");
+            let name = padded(b"C_Sign");
             let arguments = vec![Arg::Output(&name), Arg::Number(1), Arg::Bytes(&[0; 64])];
             fixture.call("C_AsyncJoin", &fixture.fresh()?, arguments)
         },
@@ -165,9 +166,3 @@ pub const CASES: &[Case] = &[
 /// management functions").
 const ASYNC: &[CK_RV] =
     &[CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
-
-fn name_of(name: &str) -> jeton_client::Memory {
-    let mut bytes = Arg::zeroed().bytes();
-    bytes[..name.len()].copy_from_slice(name.as_bytes());
-    jeton_client::Memory::of(&bytes)
-}

@@ -4,6 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Mechanism, Structure};
 
 use super::calls::{NOT_BEGUN, refused};
+use super::schemes::pss;
 use super::{BAD_HANDLE, BAD_MECHANISM, BAD_PARAMETER, BAD_TYPE, NOT_PERMITTED, UNKNOWN, WRONG_KEY};
 use super::{Case, ECDSA, HMAC, Handle, MAY_REFUSE, NO_MECHANISM, case, refuses, starts};
 use crate::fixture::Key;
@@ -85,8 +86,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_Sign", "of a digest of the wrong length with PSS", &[CKR_DATA_LEN_RANGE], |fixture| {
         let session = fixture.fresh()?;
-        let pss = Mechanism::with_numbers(CKM_RSA_PKCS_PSS, &[CKM_SHA256, CKG_MGF1_SHA256, 32]);
-        session.sign_init(&pss, fixture.key(Key::Rsa)?)?;
+        session.sign_init(&pss(CKM_RSA_PKCS_PSS), fixture.key(Key::Rsa)?)?;
         session.sign(&[1; 31], &mut [0; 256]).map(drop)
     }),
     case("C_Sign", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {

@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Access, Arg, SlotId, User};
 
-use super::{Case, case, optional};
+use super::{BAD_MECHANISM, Case, READ_ONLY, case, optional};
 use crate::fixture::ensure;
 
 const NO_SLOT: SlotId = SlotId(0x7fff_fff0);
@@ -83,7 +83,7 @@ pub const CASES: &[Case] = &[
     case("C_GetMechanismInfo", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.mechanism_info(NO_SLOT, CKM_AES_CBC).map(drop)
     }),
-    case("C_GetMechanismInfo", "of an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_GetMechanismInfo", "of an unknown mechanism", BAD_MECHANISM, |fixture| {
         fixture.module.mechanism_info(fixture.slot, 0x7fff_fff0).map(drop)
     }),
     case(
@@ -119,7 +119,7 @@ pub const CASES: &[Case] = &[
     case("C_SetPIN", "with a wrong old PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.fresh()?.set_pin("not-the-pin-1234", "another-1234")
     }),
-    case("C_SetPIN", "in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+    case("C_SetPIN", "in a read-only session", READ_ONLY, |fixture| {
         fixture.reader()?.set_pin(&fixture.pin, &fixture.pin)
     }),
     case("C_SetPIN", "to a PIN that is too short", &[CKR_PIN_LEN_RANGE, CKR_PIN_INVALID], |fixture| {

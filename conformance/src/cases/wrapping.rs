@@ -5,7 +5,9 @@ use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Str
 
 use super::calls::{Calls, TOO_SMALL, listed, message, refused};
 use super::messages::{AUTHENTIC, MORE, Message, key_of};
-use super::{Case, ECDSA, INCOMPLETE, SHA256, case, optional};
+use super::{
+    BAD_HANDLE, BAD_MECHANISM, Case, ECDSA, INCOMPLETE, NOT_PERMITTED, READ_ONLY, SHA256, case, optional,
+};
 use crate::fixture::{
     Fixture, Key, NO_OBJECT, P256, SECRET, X25519, able, bytes, ensure, flag, hex, number, open_key, with,
 };
@@ -40,7 +42,7 @@ pub const CASES: &[Case] = &[
     case("C_WrapKey", "with an invalid wrapping key handle", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |fixture| {
         fixture.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
     }),
-    case("C_WrapKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_WrapKey", "with an invalid key handle", BAD_HANDLE, |fixture| {
         fixture.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
     }),
     case(
@@ -49,7 +51,7 @@ pub const CASES: &[Case] = &[
         &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
         |fixture| wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop),
     ),
-    case("C_WrapKey", "with a key without CKA_WRAP", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_WrapKey", "with a key without CKA_WRAP", NOT_PERMITTED, |fixture| {
         wrapped(fixture, &KW, Key::Idle, Key::Generic).map(drop)
     }),
     case("C_WrapKey", "of a key with CKA_EXTRACTABLE false", &[CKR_KEY_UNEXTRACTABLE], |fixture| {
@@ -73,7 +75,7 @@ pub const CASES: &[Case] = &[
     case("C_UnwrapKey", "with a key of another type", &[CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT], |fixture| {
         unwrap(fixture, &KW, Key::Ec, &[1; 40])
     }),
-    case("C_UnwrapKey", "with a key without CKA_UNWRAP", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_UnwrapKey", "with a key without CKA_UNWRAP", NOT_PERMITTED, |fixture| {
         unwrap(fixture, &KW, Key::Idle, &[1; 40])
     }),
     case("C_UnwrapKey", "of an altered wrapped key", &[CKR_WRAPPED_KEY_INVALID], |fixture| {
@@ -102,7 +104,7 @@ pub const CASES: &[Case] = &[
                 .map(drop)
         },
     ),
-    case("C_UnwrapKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+    case("C_UnwrapKey", "of a token key in a read-only session", READ_ONLY, |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         template[2] = flag(CKA_TOKEN, true);
@@ -130,7 +132,7 @@ pub const CASES: &[Case] = &[
     optional(
         "C_WrapKeyAuthenticated",
         "with a mechanism that does not authenticate",
-        &[CKR_MECHANISM_INVALID],
+        BAD_MECHANISM,
         |fixture| {
             let (aes, key) = (fixture.key(Key::Aes)?, fixture.key(Key::Generic)?);
             let (mut out, mut length) = ([0; 128], 128);

@@ -5,7 +5,8 @@ use cryptoki_sys::*;
 use jeton_client::{Failure, Mechanism, Structure, names};
 
 use super::{Proof, generation, signs, signs_in_parts};
-use crate::fixture::{Fixture, Key, SECRET, ensure, open_key};
+use crate::cases::hash_sign;
+use crate::fixture::{Fixture, HASHES, Key, SECRET, ensure, open_key};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -36,14 +37,14 @@ pub const EDWARDS: Rows = &[
 pub const ML_DSA: Rows = &[
     (|fixture, kind| whole(fixture, kind, Key::MlDsa), &["ML_DSA"]),
     (generation::pair, &["ML_DSA_KEY_PAIR_GEN"]),
-    (|fixture, kind| digest(fixture, &digest_context(kind), Key::MlDsa), &["HASH_ML_DSA"]),
+    (|fixture, kind| digest(fixture, &hash_sign(kind), Key::MlDsa), &["HASH_ML_DSA"]),
     (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::MlDsa), &["HASH_ML_DSA_#"]),
 ];
 
 pub const SLH_DSA: Rows = &[
     (|fixture, kind| whole(fixture, kind, Key::SlhDsa), &["SLH_DSA"]),
     (generation::pair, &["SLH_DSA_KEY_PAIR_GEN"]),
-    (|fixture, kind| digest(fixture, &digest_context(kind), Key::SlhDsa), &["HASH_SLH_DSA"]),
+    (|fixture, kind| digest(fixture, &hash_sign(kind), Key::SlhDsa), &["HASH_SLH_DSA"]),
     (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::SlhDsa), &["HASH_SLH_DSA_#"]),
 ];
 
@@ -62,25 +63,10 @@ fn digest(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Result<(), 
     signs(fixture, mechanism, fixture.pair(key)?, &[7; 32])
 }
 
-/// Returns `CK_HASH_SIGN_ADDITIONAL_CONTEXT` with SHA-256 and without a context.
-fn digest_context(kind: CK_MECHANISM_TYPE) -> Mechanism {
-    Structure::new().number(CKH_HEDGE_PREFERRED).bytes(&[]).number(CKM_SHA256).mechanism(kind)
-}
-
 /// Returns the hash in the name of a mechanism, its mask generation function and its length.
 fn hash_of(kind: CK_MECHANISM_TYPE) -> [CK_ULONG; 3] {
     let name = names::mechanism(kind);
-    let known = [
-        ("SHA3_224", [CKM_SHA3_224, CKG_MGF1_SHA3_224, 28]),
-        ("SHA3_256", [CKM_SHA3_256, CKG_MGF1_SHA3_256, 32]),
-        ("SHA3_384", [CKM_SHA3_384, CKG_MGF1_SHA3_384, 48]),
-        ("SHA3_512", [CKM_SHA3_512, CKG_MGF1_SHA3_512, 64]),
-        ("SHA224", [CKM_SHA224, CKG_MGF1_SHA224, 28]),
-        ("SHA384", [CKM_SHA384, CKG_MGF1_SHA384, 48]),
-        ("SHA512", [CKM_SHA512, CKG_MGF1_SHA512, 64]),
-        ("SHA1", [CKM_SHA_1, CKG_MGF1_SHA1, 20]),
-    ];
-    let found = known.into_iter().find(|(part, _)| name.contains(part));
+    let found = HASHES.into_iter().find(|(part, _)| name.contains(part));
     found.map_or([CKM_SHA256, CKG_MGF1_SHA256, 32], |(_, hash)| hash)
 }
 

@@ -4,18 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Mechanism, Memory, Structure, names};
 use jeton_vectors::{Mac, Operation, Padding, Parameter, Scheme};
 
-/// The mask generation functions, by their hashes.
-const MGFS: [(&str, CK_RSA_PKCS_MGF_TYPE); 9] = [
-    ("SHA-1", CKG_MGF1_SHA1),
-    ("SHA-224", CKG_MGF1_SHA224),
-    ("SHA-256", CKG_MGF1_SHA256),
-    ("SHA-384", CKG_MGF1_SHA384),
-    ("SHA-512", CKG_MGF1_SHA512),
-    ("SHA3-224", CKG_MGF1_SHA3_224),
-    ("SHA3-256", CKG_MGF1_SHA3_256),
-    ("SHA3-384", CKG_MGF1_SHA3_384),
-    ("SHA3-512", CKG_MGF1_SHA3_512),
-];
+use crate::fixture::HASHES;
 
 /// Returns the mechanism that carries out the operation, if PKCS#11 has it.
 pub fn mechanism(operation: &Operation) -> Option<Mechanism> {
@@ -136,5 +125,6 @@ fn digest(hash: &str) -> Option<CK_MECHANISM_TYPE> {
 }
 
 fn mask(hash: &str) -> Option<CK_RSA_PKCS_MGF_TYPE> {
-    MGFS.iter().find(|(name, _)| *name == hash).map(|(_, mask)| *mask)
+    let word = word(hash);
+    HASHES.into_iter().find(|(name, _)| *name == word).map(|(_, [_, mask, _])| mask)
 }
