@@ -2,16 +2,13 @@
 //! the same list, so that all do the same work.
 
 use cryptoki_sys::{
-    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
-    CKG_MGF1_SHA256, CKM_AES_GCM, CKM_AES_KEY_GEN, CKM_CHACHA20_KEY_GEN, CKM_CHACHA20_POLY1305,
-    CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA,
-    CKM_ML_DSA_KEY_PAIR_GEN, CKM_ML_KEM_KEY_PAIR_GEN, CKM_RSA_PKCS, CKM_RSA_PKCS_KEY_PAIR_GEN,
-    CKM_RSA_PKCS_PSS, CKM_SHA256, CKM_SHA512, CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44,
-    CKP_ML_DSA_65, CKP_ML_DSA_87, CKP_ML_KEM_512, CKP_ML_KEM_768, CKP_ML_KEM_1024, CKP_SLH_DSA_SHA2_128F,
-    CKP_SLH_DSA_SHA2_128S,
+    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT, CKG_MGF1_SHA256, CKM_AES_GCM,
+    CKM_AES_KEY_GEN, CKM_CHACHA20_KEY_GEN, CKM_CHACHA20_POLY1305, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA,
+    CKM_RSA_PKCS, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_RSA_PKCS_PSS, CKM_SHA256, CKM_SHA512, CKM_SLH_DSA,
 };
 use jeton::backend::{self, Curve, Hash, MlDsa, MlKem, SlhDsa};
-use jeton_client::{Attribute, Mechanism, key_types};
+use jeton_client::key_types::{self, KeyType};
+use jeton_client::{Attribute, Mechanism};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -26,6 +23,8 @@ pub enum Kind {
 pub struct Pair {
     /// The name of the pair, which is a part of the names of groups.
     pub name: &'static str,
+    /// The name in [`key_types`], which has no row for RSA.
+    id: &'static str,
     pub kind: Kind,
     pub schemes: &'static [Scheme],
     /// Whether making one takes so long that the short mode does not time it.
@@ -33,21 +32,21 @@ pub struct Pair {
 }
 
 pub const PAIRS: &[Pair] = &[
-    pair("p256", Kind::Ec(Curve::P256), &[Scheme::Ecdsa]),
-    pair("p384", Kind::Ec(Curve::P384), &[Scheme::Ecdsa]),
-    pair("p521", Kind::Ec(Curve::P521), &[Scheme::Ecdsa]),
-    pair("rsa2048", Kind::Rsa(2048), RSA),
-    slow("rsa3072", Kind::Rsa(3072), RSA),
-    slow("rsa4096", Kind::Rsa(4096), RSA),
-    pair("ed25519", Kind::Ed25519, &[Scheme::Eddsa]),
-    pair("mldsa44", Kind::MlDsa(MlDsa::MlDsa44), &[Scheme::MlDsa]),
-    pair("mldsa65", Kind::MlDsa(MlDsa::MlDsa65), &[Scheme::MlDsa]),
-    pair("mldsa87", Kind::MlDsa(MlDsa::MlDsa87), &[Scheme::MlDsa]),
-    pair("slhdsa128f", Kind::SlhDsa(SlhDsa::Sha2_128f), &[Scheme::SlhDsa]),
-    slow("slhdsa128s", Kind::SlhDsa(SlhDsa::Sha2_128s), &[Scheme::SlhDsa]),
-    pair("mlkem512", Kind::MlKem(MlKem::MlKem512), &[]),
-    pair("mlkem768", Kind::MlKem(MlKem::MlKem768), &[]),
-    pair("mlkem1024", Kind::MlKem(MlKem::MlKem1024), &[]),
+    pair("p256", "p256", Kind::Ec(Curve::P256), &[Scheme::Ecdsa]),
+    pair("p384", "p384", Kind::Ec(Curve::P384), &[Scheme::Ecdsa]),
+    pair("p521", "p521", Kind::Ec(Curve::P521), &[Scheme::Ecdsa]),
+    pair("rsa2048", "rsa", Kind::Rsa(2048), RSA),
+    slow("rsa3072", "rsa", Kind::Rsa(3072), RSA),
+    slow("rsa4096", "rsa", Kind::Rsa(4096), RSA),
+    pair("ed25519", "ed25519", Kind::Ed25519, &[Scheme::Eddsa]),
+    pair("mldsa44", "ml-dsa-44", Kind::MlDsa(MlDsa::MlDsa44), &[Scheme::MlDsa]),
+    pair("mldsa65", "ml-dsa-65", Kind::MlDsa(MlDsa::MlDsa65), &[Scheme::MlDsa]),
+    pair("mldsa87", "ml-dsa-87", Kind::MlDsa(MlDsa::MlDsa87), &[Scheme::MlDsa]),
+    pair("slhdsa128f", "slh-dsa-sha2-128f", Kind::SlhDsa(SlhDsa::Sha2_128f), &[Scheme::SlhDsa]),
+    slow("slhdsa128s", "slh-dsa-sha2-128s", Kind::SlhDsa(SlhDsa::Sha2_128s), &[Scheme::SlhDsa]),
+    pair("mlkem512", "ml-kem-512", Kind::MlKem(MlKem::MlKem512), &[]),
+    pair("mlkem768", "ml-kem-768", Kind::MlKem(MlKem::MlKem768), &[]),
+    pair("mlkem1024", "ml-kem-1024", Kind::MlKem(MlKem::MlKem1024), &[]),
 ];
 
 pub fn named(name: &str) -> &'static Pair {
@@ -56,60 +55,32 @@ pub fn named(name: &str) -> &'static Pair {
 
 const RSA: &[Scheme] = &[Scheme::RsaPkcs, Scheme::RsaPss];
 
-const fn pair(name: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pair {
-    Pair { name, kind, schemes, slow_to_make: false }
+const fn pair(name: &'static str, id: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pair {
+    Pair { name, id, kind, schemes, slow_to_make: false }
 }
 
-const fn slow(name: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pair {
-    Pair { name, kind, schemes, slow_to_make: true }
+const fn slow(name: &'static str, id: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pair {
+    Pair { slow_to_make: true, ..pair(name, id, kind, schemes) }
 }
 
 impl Pair {
     pub fn generation(&self) -> CK_MECHANISM_TYPE {
-        match self.kind {
-            Kind::Ec(_) => CKM_EC_KEY_PAIR_GEN,
-            Kind::Rsa(_) => CKM_RSA_PKCS_KEY_PAIR_GEN,
-            Kind::Ed25519 => CKM_EC_EDWARDS_KEY_PAIR_GEN,
-            Kind::MlDsa(_) => CKM_ML_DSA_KEY_PAIR_GEN,
-            Kind::SlhDsa(_) => CKM_SLH_DSA_KEY_PAIR_GEN,
-            Kind::MlKem(_) => CKM_ML_KEM_KEY_PAIR_GEN,
-        }
+        key_types::named(self.id).map_or(CKM_RSA_PKCS_KEY_PAIR_GEN, KeyType::generation)
     }
 
     /// Returns the attributes of the public template that name the algorithm.
     pub fn domain(&self) -> Vec<Attribute> {
-        let set = match self.kind {
-            Kind::Ec(curve) => return vec![Attribute::bytes(CKA_EC_PARAMS, curve_oid(curve))],
-            Kind::Rsa(bits) => {
-                let exponent = Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]);
-                return vec![Attribute::number(CKA_MODULUS_BITS, bits as u64), exponent];
-            }
+        match (self.kind, key_types::named(self.id)) {
             // PKCS#11 3.2, "Elliptic curve": the curve as a PrintableString, which every peer
             // accepts.
-            Kind::Ed25519 => {
-                return vec![Attribute::bytes(CKA_EC_PARAMS, b"\x13\x0cedwards25519".to_vec())];
+            (Kind::Ed25519, _) => vec![Attribute::bytes(CKA_EC_PARAMS, b"\x13\x0cedwards25519".to_vec())],
+            (_, Some(key_type)) => vec![key_type.parameters()],
+            (Kind::Rsa(bits), None) => {
+                let exponent = Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]);
+                vec![Attribute::number(CKA_MODULUS_BITS, bits as u64), exponent]
             }
-            Kind::MlDsa(MlDsa::MlDsa44) => CKP_ML_DSA_44,
-            Kind::MlDsa(MlDsa::MlDsa65) => CKP_ML_DSA_65,
-            Kind::MlDsa(MlDsa::MlDsa87) => CKP_ML_DSA_87,
-            Kind::SlhDsa(SlhDsa::Sha2_128f) => CKP_SLH_DSA_SHA2_128F,
-            Kind::SlhDsa(SlhDsa::Sha2_128s) => CKP_SLH_DSA_SHA2_128S,
-            Kind::SlhDsa(other) => panic!("{other:?} is not measured: there is no baseline for it"),
-            Kind::MlKem(MlKem::MlKem512) => CKP_ML_KEM_512,
-            Kind::MlKem(MlKem::MlKem768) => CKP_ML_KEM_768,
-            Kind::MlKem(MlKem::MlKem1024) => CKP_ML_KEM_1024,
-        };
-        vec![Attribute::number(CKA_PARAMETER_SET, set)]
-    }
-}
-
-/// Returns the object identifier of a curve in DER.
-fn curve_oid(curve: Curve) -> &'static [u8] {
-    match curve {
-        Curve::P256 => key_types::P256,
-        Curve::P384 => key_types::P384,
-        Curve::P521 => key_types::P521,
-        other => panic!("{other:?} is not measured: there is no baseline for it"),
+            (kind, None) => panic!("{kind:?} has no row in `key_types`"),
+        }
     }
 }
 
