@@ -5,10 +5,9 @@
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_C_DigestInit, CK_C_GenerateRandom, CK_C_Sign, CK_C_SignInit, CK_C_Verify,
-    CK_C_VerifyInit, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV,
-    CK_SALSA20_CHACHA20_POLY1305_PARAMS, CK_ULONG, CKR_OK,
+    CK_C_VerifyInit, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_ULONG, CKR_OK,
 };
-use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
 
 use crate::scheme::Aead;
 
@@ -233,38 +232,13 @@ impl<'a> RandomBytes<'a> {
 
 struct MechanismMemory {
     raw: CK_MECHANISM,
-    parameter: Parameter,
-}
-
-enum Parameter {
     /// The parameter, as words so that every structure of the standard is aligned. `raw` points to
     /// it.
-    Words {
-        _words: Box<[u64]>,
-    },
-    Cipher {
-        _params: CipherParameter,
-        nonce: Nonce,
-    },
-}
-
-/// The structure that `raw` points to.
-enum CipherParameter {
-    Gcm { _params: Box<CK_GCM_PARAMS> },
-    ChaCha20 { _params: Box<CK_SALSA20_CHACHA20_POLY1305_PARAMS> },
-}
-
-struct Nonce {
-    pointer: *mut u8,
-    _bytes: Box<[u8; 12]>,
-    count: u64,
-    use_of: NonceUse,
-}
-
-#[derive(PartialEq, Eq)]
-enum NonceUse {
-    Once,
-    Kept,
+    words: Box<[u64]>,
+    /// Owns the memory that the parameter points to.
+    _mechanism: Mechanism,
+    /// The number of nonces so far, if each call has a new one.
+    nonces: Option<u64>,
 }
 
 impl MechanismMemory {
@@ -288,63 +262,33 @@ impl MechanismMemory {
             pParameter: pointer,
             ulParameterLen: bytes.len() as CK_ULONG,
         };
-        Self { raw, parameter: Parameter::Words { _words: words } }
+        Self { raw, words, _mechanism: mechanism.clone(), nonces: None }
     }
 
+    /// Both parameters start with the nonce. There is no associated data.
     fn aead(cipher: Aead) -> Self {
-        let mut bytes = Box::new([0; 12]);
-        let pointer = bytes.as_mut_ptr();
-        let (params, address, length): (_, *mut std::ffi::c_void, _) = match cipher {
-            Aead::AesGcm => {
-                let mut params = Box::new(CK_GCM_PARAMS {
-                    pIv: pointer,
-                    ulIvLen: 12,
-                    ulIvBits: 96,
-                    pAAD: std::ptr::null_mut(),
-                    ulAADLen: 0,
-                    ulTagBits: 128,
-                });
-                let address = std::ptr::from_mut(&mut *params).cast();
-                (CipherParameter::Gcm { _params: params }, address, size_of::<CK_GCM_PARAMS>())
-            }
-            Aead::ChaCha20Poly1305 => {
-                let mut params = Box::new(CK_SALSA20_CHACHA20_POLY1305_PARAMS {
-                    pNonce: pointer,
-                    ulNonceLen: 12,
-                    pAAD: std::ptr::null_mut(),
-                    ulAADLen: 0,
-                });
-                let address = std::ptr::from_mut(&mut *params).cast();
-                let length = size_of::<CK_SALSA20_CHACHA20_POLY1305_PARAMS>();
-                (CipherParameter::ChaCha20 { _params: params }, address, length)
-            }
+        let nonce = Structure::new().bytes(&[0; 12]);
+        let parameter = match cipher {
+            Aead::AesGcm => nonce.number(96).bytes(b"").number(128),
+            Aead::ChaCha20Poly1305 => nonce.bytes(b""),
         };
-        let raw = CK_MECHANISM {
-            mechanism: cipher.mechanism(),
-            pParameter: address,
-            ulParameterLen: length as CK_ULONG,
-        };
-        let nonce = Nonce { pointer, _bytes: bytes, count: 0, use_of: NonceUse::Once };
-        Self { raw, parameter: Parameter::Cipher { _params: params, nonce } }
+        Self { nonces: Some(0), ..Self::new(&parameter.mechanism(cipher.mechanism())) }
     }
 
     /// Uses the nonce of the last call for all further calls.
     fn keep_nonce(&mut self) {
-        if let Parameter::Cipher { nonce, .. } = &mut self.parameter {
-            nonce.use_of = NonceUse::Kept;
-        }
+        self.nonces = None;
     }
 
     /// Increments the nonce unless it is kept, because an encryption must never use a nonce twice.
     #[inline]
     fn freshen(&mut self) {
-        if let Parameter::Cipher { nonce, .. } = &mut self.parameter
-            && nonce.use_of == NonceUse::Once
-        {
-            nonce.count += 1;
-            // SAFETY: the pointer is to the 12 bytes of the nonce, which `self` owns and only this
-            // pointer uses.
-            unsafe { nonce.pointer.cast::<u64>().write_unaligned(nonce.count) };
+        if let Some(count) = &mut self.nonces {
+            *count += 1;
+            let nonce = std::ptr::with_exposed_provenance_mut::<u64>(self.words[0] as usize);
+            // SAFETY: the first word of an AEAD parameter is the address of the 12 bytes of the
+            // nonce. `self` owns them, and only this function writes to them.
+            unsafe { nonce.write_unaligned(*count) };
         }
     }
 }
