@@ -42,31 +42,21 @@ impl Sealer {
 
     /// Decrypts `sealed`, a ciphertext with its tag, into `out`. Returns the length of the message.
     pub fn open(&self, nonce: &[u8; 12], sealed: &[u8], out: &mut [u8]) -> usize {
-        let mut len = 0;
-        // SAFETY: every slice is passed with its length; null means no associated data.
-        one(unsafe {
-            aws::EVP_AEAD_CTX_open(
-                self.0.as_ptr(),
-                out.as_mut_ptr(),
-                &mut len,
-                out.len(),
-                nonce.as_ptr(),
-                nonce.len(),
-                sealed.as_ptr(),
-                sealed.len(),
-                ptr::null(),
-                0,
-            )
-        });
-        len
+        self.call(true, nonce, sealed, out)
     }
 
     /// Writes ciphertext and tag into `out`.
     pub fn seal(&self, nonce: &[u8; 12], input: &[u8], out: &mut [u8]) -> usize {
+        self.call(false, nonce, input, out)
+    }
+
+    #[inline(always)]
+    fn call(&self, opens: bool, nonce: &[u8; 12], input: &[u8], out: &mut [u8]) -> usize {
+        let function = if opens { aws::EVP_AEAD_CTX_open } else { aws::EVP_AEAD_CTX_seal };
         let mut len = 0;
         // SAFETY: every slice is passed with its length; null means no associated data.
         one(unsafe {
-            aws::EVP_AEAD_CTX_seal(
+            function(
                 self.0.as_ptr(),
                 out.as_mut_ptr(),
                 &mut len,
