@@ -188,10 +188,8 @@ pub fn certificate_of(session: &Session, info: &[u8]) -> Result<Vec<u8>, Error> 
         values.filter(|der| public_key_of(der).is_ok_and(|own| identity(&own) == identity(info))).collect();
     match fitting.len() {
         1 => Ok(fitting.remove(0)),
-        0 => Err(Error::Caused(
-            Cause::NotFound,
-            "the token has no certificate with the public key of the key; import it, or name its file"
-                .to_owned(),
+        0 => Err(Cause::NotFound.error(
+            "the token has no certificate with the public key of the key; import it, or name its file",
         )),
         _ => Err(Error::Failed(
             "the token has several certificates of the key; name the file of one".to_owned(),

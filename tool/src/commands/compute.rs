@@ -100,9 +100,8 @@ fn verifying(objects: &Objects, session: &Session) -> Result<ObjectHandle, Error
         Ok(found) if found.len() == 1 => Ok(found[0]),
         _ => {
             let key = objects.one(session, &["public", "secret-key", "private"])?;
-            partner(session, key).ok_or_else(|| {
-                Error::Caused(Cause::NotFound, "the key has no public key in the token".to_owned())
-            })
+            let none = || Cause::NotFound.error("the key has no public key in the token");
+            partner(session, key).ok_or_else(none)
         }
     }
 }
@@ -131,9 +130,9 @@ enum Method {
     RsaOaep,
 }
 
-/// Encrypt a file with a key of the token.
+/// A key, the file that it is used on, the method and the destination.
 #[derive(Args)]
-pub struct Encrypt {
+struct Cipher {
     #[command(flatten)]
     work: Work,
     /// The method. By default aes-gcm for an AES key and rsa-oaep for an RSA key.
@@ -143,16 +142,18 @@ pub struct Encrypt {
     output: Output,
 }
 
+/// Encrypt a file with a key of the token.
+#[derive(Args)]
+pub struct Encrypt {
+    #[command(flatten)]
+    with: Cipher,
+}
+
 /// Decrypt what `encrypt` wrote.
 #[derive(Args)]
 pub struct Decrypt {
     #[command(flatten)]
-    work: Work,
-    /// The method. By default aes-gcm for an AES key and rsa-oaep for an RSA key.
-    #[arg(long, value_enum)]
-    method: Option<Method>,
-    #[command(flatten)]
-    output: Output,
+    with: Cipher,
 }
 
 /// An output is at most this number of bytes longer than its input: a tag, padding, or one block of
@@ -188,10 +189,11 @@ impl Method {
 
 impl Encrypt {
     pub fn run(self) -> Result<(), Error> {
-        let message = out::input(&self.work.file, out::MESSAGE)?;
-        let (_, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
-        let key = self.work.chosen.objects.one(&session, &["secret-key", "public"])?;
-        let method = Method::of(self.method, &session, key);
+        let Cipher { work, method, output } = self.with;
+        let message = out::input(&work.file, out::MESSAGE)?;
+        let (_, session) = work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let key = work.chosen.objects.one(&session, &["secret-key", "public"])?;
+        let method = Method::of(method, &session, key);
         let mut result = vec![0; method.nonce() + message.len() + ROOM];
         let (nonce, rest) = result.split_at_mut(method.nonce());
         if !nonce.is_empty() {
@@ -199,24 +201,25 @@ impl Encrypt {
         }
         session.encrypt_init(&method.mechanism(nonce), key)?;
         let length = session.encrypt(&message, rest)?;
-        self.output.binary(&result[..method.nonce() + length])
+        output.binary(&result[..method.nonce() + length])
     }
 }
 
 impl Decrypt {
     pub fn run(self) -> Result<(), Error> {
-        let input = out::input(&self.work.file, out::MESSAGE + ROOM)?;
-        let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
-        let key = self.work.chosen.objects.one(&session, &["secret-key", "private"])?;
-        let method = Method::of(self.method, &session, key);
+        let Cipher { work, method, output } = self.with;
+        let input = out::input(&work.file, out::MESSAGE + ROOM)?;
+        let (opened, session) = work.chosen.session(Access::ReadOnly, Need::Login)?;
+        let key = work.chosen.objects.one(&session, &["secret-key", "private"])?;
+        let method = Method::of(method, &session, key);
         let (nonce, ciphertext) = input
             .split_at_checked(method.nonce())
-            .ok_or_else(|| Error::Caused(Cause::Damaged, "the file is too short".to_owned()))?;
+            .ok_or_else(|| Cause::Damaged.error("the file is too short"))?;
         session.decrypt_init(&method.mechanism(nonce), key)?;
-        Login { pin: &|| Ok(opened.pin(&self.work.chosen.pin)?) }.again(&session, key)?;
+        Login { pin: &|| Ok(opened.pin(&work.chosen.pin)?) }.again(&session, key)?;
         let mut message = zeroize::Zeroizing::new(vec![0; ciphertext.len() + ROOM]);
         let length = session.decrypt(ciphertext, &mut message)?;
-        self.output.text(&message[..length])
+        output.text(&message[..length])
     }
 }
 
@@ -236,8 +239,7 @@ impl AnySlot {
         let slot = match self.slot {
             Some(slot) => SlotId(slot),
             None => {
-                let none =
-                    || Error::Caused(Cause::NotFound, "the module has no slot with a token".to_owned());
+                let none = || Cause::NotFound.error("the module has no slot with a token");
                 *module.slots(true)?.first().ok_or_else(none)?
             }
         };
@@ -294,10 +296,9 @@ impl Random {
         let mut random = vec![0; self.bytes as usize];
         self.slot.session()?.random(&mut random)?;
         if self.raw {
-            self.output.binary(&random)?;
+            self.output.binary(&random)
         } else {
-            self.output.text(format!("{}\n", hex(&random)).as_bytes())?;
+            self.output.text(format!("{}\n", hex(&random)).as_bytes())
         }
-        Ok(())
     }
 }

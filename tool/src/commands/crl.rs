@@ -79,10 +79,7 @@ impl Crl {
             let text = format!("{error}; the CRL {number} is lost, and `jeton crl` signs the next one");
             Error::Caused(error.cause(), text)
         })?;
-        if out::is_json() {
-            out::json(&Row { number, revoked: count, written })?;
-        }
-        Ok(())
+        out::if_json(&Row { number, revoked: count, written })
     }
 }
 

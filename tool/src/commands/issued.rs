@@ -172,10 +172,7 @@ impl Which {
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Error::Caused(
-                Cause::NotFound,
-                format!("the list has no certificate {}", self.certificate),
-            )),
+            0 => Err(Cause::NotFound.error(format!("the list has no certificate {}", self.certificate))),
             _ => {
                 let line = |entry: &Entry| format!("serial:{} {}", entry.serial, shown(&entry.subject));
                 let all: Vec<_> = found.iter().map(line).collect();
@@ -234,10 +231,7 @@ impl Show {
             row.explain();
         }
         let written = self.output.encoded(&all, "CERTIFICATE", self.format)?.publish()?;
-        if out::is_json() {
-            out::json(&Shown { row, written })?;
-        }
-        Ok(())
+        out::if_json(&Shown { row, written })
     }
 }
 

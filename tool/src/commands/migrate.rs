@@ -86,7 +86,7 @@ impl Migrate {
         drop(waiting);
         self.report(&outcome)?;
         if self.dry_run {
-            return finish(
+            return out::if_json(
                 &serde_json::json!({ "token": label, "written": false, "objects": rows(&outcome) }),
             );
         }
@@ -105,7 +105,7 @@ impl Migrate {
             file.display()
         ))?;
         let (serial, objects) = (&outcome.serial, rows(&outcome));
-        finish(&serde_json::json!({
+        out::if_json(&serde_json::json!({
             "token": label, "serial": serial, "file": file, "written": true, "objects": objects
         }))
     }
@@ -149,7 +149,7 @@ impl Migrate {
                 say(format_args!(
                     "The token {label:?} with serial {serial} has all {objects} objects already. Nothing was written."
                 ))?;
-                finish(&serde_json::json!({ "token": label, "serial": serial, "written": false }))?;
+                out::if_json(&serde_json::json!({ "token": label, "serial": serial, "written": false }))?;
                 Ok(true)
             }
             Presence::Token { objects, .. } => Err(Error::Migration(format!(
@@ -198,14 +198,6 @@ impl Migrate {
 /// Writes a line, unless the result is JSON.
 fn say(text: impl std::fmt::Display) -> Result<(), Error> {
     if out::is_json() { Ok(()) } else { out::line(text) }
-}
-
-/// Writes the result if it is JSON.
-fn finish(result: &serde_json::Value) -> Result<(), Error> {
-    if out::is_json() {
-        out::json(result)?;
-    }
-    Ok(())
 }
 
 /// Returns the objects for `--json`.

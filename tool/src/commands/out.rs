@@ -51,6 +51,11 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(printing)
 }
 
+/// Writes a value if the results are JSON.
+pub fn if_json(value: &impl Serialize) -> Result<(), Error> {
+    if is_json() { json(value) } else { Ok(()) }
+}
+
 /// Writes a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
@@ -175,6 +180,11 @@ impl Draft {
         }
         Ok(self.written)
     }
+
+    /// Publishes the result, and writes where it is if the results are JSON.
+    pub fn show(self) -> Result<(), Error> {
+        if_json(&self.publish()?)
+    }
 }
 
 /// The mode of a file with a secret, and of one with a public result, from which the umask takes
@@ -257,8 +267,7 @@ impl Output {
     }
 
     fn show(&self, bytes: &[u8], form: Form, mode: u32) -> Result<(), Error> {
-        let written = self.draft(bytes, form, mode)?.publish()?;
-        if is_json() { json(&written) } else { Ok(()) }
+        self.draft(bytes, form, mode)?.show()
     }
 
     /// Encodes structures that follow each other, in DER, or in PEM with this label. The caller

@@ -276,33 +276,16 @@ impl Objects {
     pub fn find(&self, session: &Session, classes: &[&str]) -> Result<Vec<ObjectHandle>, Error> {
         let uri = self.uri()?.unwrap_or_default();
         let mut template = Vec::new();
-        template.extend(
-            self.label
-                .as_ref()
-                .or(uri.object.as_ref())
-                .map(|label| Attribute::bytes(CKA_LABEL, label.as_bytes())),
-        );
+        let label = self.label.as_ref().or(uri.object.as_ref());
+        template.extend(label.map(|label| Attribute::bytes(CKA_LABEL, label.as_bytes())));
         let id = self.id.as_deref().map(id_of).transpose()?.or(uri.id);
         template.extend(id.map(|id| Attribute::bytes(CKA_ID, id)));
-        let wanted = self.class.as_ref().or(uri.class.as_ref());
-        let Some(wanted) = wanted else {
-            return self.find_classes(session, template, classes);
-        };
-        if !classes.is_empty() && !classes.contains(&wanted.as_str()) {
-            return Err(Error::Usage(format!(
-                "this command works on {}, not on {wanted}",
-                classes.join(", ")
-            )));
+        let wanted = self.class.as_deref().or(uri.class.as_deref());
+        if let Some(wanted) = wanted.filter(|wanted| !classes.is_empty() && !classes.contains(wanted)) {
+            let known = classes.join(", ");
+            return Err(Error::Usage(format!("this command works on {known}, not on {wanted}")));
         }
-        self.find_classes(session, template, &[wanted])
-    }
-
-    fn find_classes(
-        &self,
-        session: &Session,
-        template: Vec<Attribute>,
-        classes: &[&str],
-    ) -> Result<Vec<ObjectHandle>, Error> {
+        let classes = wanted.as_ref().map_or(classes, std::slice::from_ref);
         if classes.is_empty() {
             return Ok(session.find(&template)?);
         }
