@@ -12,7 +12,6 @@ use jeton_tool::register::Register;
 use jeton_tool::{Cause, Error, formats};
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
-use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{BasicConstraints, NameConstraints, SubjectAltName};
 
 use super::again::Proposed;
@@ -49,18 +48,6 @@ struct Terms {
     output: Output,
 }
 
-/// What a certificate says about its holder and, for a CA, about those below.
-struct Contents {
-    holder: Holder,
-    public_key: Vec<u8>,
-    path_length: u8,
-    permitted: Vec<GeneralName>,
-    excluded: Vec<GeneralName>,
-    remark: Vec<String>,
-    /// The serial number of the certificate that this one renews.
-    old: Option<String>,
-}
-
 impl Terms {
     /// Opens the CA and its list.
     fn open(&self) -> Result<(Ready, Register), Error> {
@@ -87,32 +74,23 @@ impl Terms {
         })
     }
 
-    /// Signs a certificate, adds it to the list and writes it.
+    /// Signs a certificate, adds it to the list and writes it. `old` is the serial number of the
+    /// certificate that this one renews.
     fn issue(
         &self,
         ready: &Ready,
         register: &Register,
-        profile: &CertificateProfile,
-        contents: Contents,
+        order: &Order<'_>,
+        remark: &[String],
+        old: Option<&str>,
     ) -> Result<(), Error> {
-        let order = Order {
-            profile,
-            holder: contents.holder,
-            public_key: &contents.public_key,
-            days: self.days,
-            path_length: contents.path_length,
-            permitted: contents.permitted,
-            excluded: contents.excluded,
-            crl_url: self.crl_url.as_deref(),
-            ocsp_url: self.ocsp_url.as_deref(),
-        };
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;
-        let tbs = ready.issuer.certificate_tbs(&order, serial)?;
+        let tbs = ready.issuer.certificate_tbs(order, serial)?;
         let signature = self.authority.sign(ready, &ready.issuer.signer, &tbs)?;
         let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
-        let mut entry = authority::entry_of(&der, &ready.name, &profile.name)?;
-        entry.remark = Some(contents.remark.join("; ")).filter(|remark| !remark.is_empty());
+        let mut entry = authority::entry_of(&der, &ready.name, &order.profile.name)?;
+        entry.remark = Some(remark.join("; ")).filter(|remark| !remark.is_empty());
         let mut all = vec![der];
         if self.chain {
             all.extend(above(register, &entry)?);
@@ -120,16 +98,13 @@ impl Terms {
         let draft = self.output.encoded(&all, "CERTIFICATE", self.format)?;
         register.add(&entry, &all[0], || {
             ready.expect_may_issue(register)?;
-            contents.old.iter().try_for_each(|old| register.expect_good(&ready.name, old))
+            old.iter().try_for_each(|old| register.expect_good(&ready.name, old))
         })?;
         let written = draft.publish().map_err(|error| {
             let text = format!("{error}; `jeton cert show {}` writes the certificate again", entry.serial);
             Error::Caused(error.cause(), text)
         })?;
-        if out::is_json() {
-            out::json(&Shown { row: IssuedRow::of(&entry), written })?;
-        }
-        Ok(())
+        out::if_json(&Shown { row: IssuedRow::of(&entry), written })
     }
 }
 
@@ -201,10 +176,18 @@ impl Issue {
         let constraints = |all: &[String]| all.iter().map(|one| Ok(constraint(one)?)).collect();
         let (permitted, excluded): (Result<_, Error>, Result<_, Error>) =
             (constraints(&self.permit), constraints(&self.exclude));
-        let (permitted, excluded) = (permitted?, excluded?);
-        let (public_key, path_length) = (request.public_key()?, self.path_length);
-        let contents = Contents { holder, public_key, path_length, permitted, excluded, remark, old: None };
-        self.terms.issue(&ready, &register, &profile, contents)
+        let order = Order {
+            profile: &profile,
+            holder,
+            public_key: &request.public_key()?,
+            path_length: self.path_length,
+            permitted: permitted?,
+            excluded: excluded?,
+            days: self.terms.days,
+            crl_url: self.terms.crl_url.as_deref(),
+            ocsp_url: self.terms.ocsp_url.as_deref(),
+        };
+        self.terms.issue(&ready, &register, &order, &remark, None)
     }
 
     /// Returns the subject and the names: those of the options, or else those of the request.
@@ -268,15 +251,18 @@ impl Renew {
         let bases = |subtrees: Option<Vec<_>>| {
             subtrees.into_iter().flatten().map(|subtree: GeneralSubtree| subtree.base).collect()
         };
-        let contents = Contents {
+        let order = Order {
+            profile: &profile,
             holder: Holder { subject: old.subject, names },
-            public_key,
+            public_key: &public_key,
             path_length: path_length.unwrap_or_default(),
             permitted: bases(permitted),
             excluded: bases(excluded),
-            remark: vec![format!("renews {}", entry.serial)],
-            old: Some(entry.serial),
+            days: self.terms.days,
+            crl_url: self.terms.crl_url.as_deref(),
+            ocsp_url: self.terms.ocsp_url.as_deref(),
         };
-        self.terms.issue(&ready, &register, &profile, contents)
+        let remark = [format!("renews {}", entry.serial)];
+        self.terms.issue(&ready, &register, &order, &remark, Some(&entry.serial))
     }
 }
