@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
@@ -44,7 +44,7 @@ impl Audit {
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Verify { file, last } => verify(&file, last.as_deref()),
-            What::Report { file } => report(&file).map(|()| ExitCode::SUCCESS),
+            What::Report { file } => report(&file).map(Termination::report),
         }
     }
 }

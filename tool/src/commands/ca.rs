@@ -1,7 +1,7 @@
 //! `ca`: makes the list of a CA, and writes a report from it.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::CKA_VALUE;
@@ -57,7 +57,7 @@ impl Ca {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Init Adopt Report;
-            What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(|()| ExitCode::SUCCESS),
+            What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(Termination::report),
         }
     }
 }
@@ -73,12 +73,11 @@ struct Init {
 }
 
 impl Init {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let (ready, _, row) = self.open()?;
         let text = format!("{} has the CA {}.", self.authority.list.path()?.display(), shown(&row.subject));
         let json = serde_json::json!({ "subject": row.subject, "ca": ready.name, "unsure": row.unsure });
-        out::result(&json, text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&json, text)
     }
 
     /// Adds the CA to the list, which is made if it does not exist.
@@ -134,7 +133,7 @@ struct Adopt {
 }
 
 impl Adopt {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<(), Error> {
         let (ready, mut register, row) = self.init.open()?;
         let mut found = Found::new(&ready);
         for source in &self.sources {
@@ -154,8 +153,7 @@ impl Adopt {
         let twins: Vec<_> = twins.iter().map(IssuedRow::of).collect();
         let json =
             serde_json::json!({ "new": new, "crl_number": crl_number, "unsure": unsure, "twins": twins });
-        out::result(&json, text)?;
-        Ok(ExitCode::SUCCESS)
+        out::result(&json, text)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `cert` and `csr`: the certificates of a token, and certificates and requests that its keys sign.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_ID, CKA_VALUE};
@@ -17,7 +17,7 @@ use super::authority::certificate_of;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::Import;
-use super::out::{self, Draft, Encoding, Output};
+use super::out::{self, Encoding, Output};
 use super::target::{Chosen, Need, Opened};
 
 /// The label of a certificate in PEM.
@@ -60,7 +60,7 @@ impl Cert {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Export List SelfSign Issue Renew Issued Expiring Show Revoke Release;
-            What::Import(command) => command.run_certificates(),
+            What::Import(command) => command.run_certificates().map(Termination::report),
         }
     }
 }
@@ -86,12 +86,7 @@ impl Export {
 
 /// Writes a structure with this label of PEM.
 fn write(output: &Output, encoding: Encoding, label: &str, der: &[u8]) -> Result<(), Error> {
-    show(output.encoded(&[der], label, encoding)?)
-}
-
-fn show(draft: Draft) -> Result<(), Error> {
-    let written = draft.publish()?;
-    if out::is_json() { out::json(&written) } else { Ok(()) }
+    output.encoded(&[der], label, encoding)?.show()
 }
 
 #[derive(Args)]
@@ -132,12 +127,7 @@ impl List {
             });
         }
         rows.sort_by(|one, other| (&one.label, &one.id).cmp(&(&other.label, &other.id)));
-        if out::is_json() {
-            out::json(&rows)?;
-        } else {
-            rows.iter().try_for_each(Row::show)?;
-        }
-        Ok(())
+        if out::is_json() { out::json(&rows) } else { rows.iter().try_for_each(Row::show) }
     }
 }
 
@@ -243,8 +233,7 @@ impl SelfSign {
         if self.subject.output.if_absent() && self.import && !self.subject.output.is_kept() {
             // The token may have the certificate of an earlier run whose file is gone.
             if let Ok(der) = certificate_of(&ready.session, &ready.info) {
-                write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
-                return Ok(());
+                return write(&self.subject.output, self.subject.format, CERTIFICATE, &der);
             }
         }
         if self.subject.output.keep()? {
@@ -267,6 +256,6 @@ impl SelfSign {
                 &Naming { label, id, duplicates: Duplicates::Refused },
             )?;
         }
-        show(draft)
+        draft.show()
     }
 }

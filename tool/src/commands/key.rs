@@ -6,14 +6,15 @@ mod generate;
 mod import;
 mod wrap;
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
 use jeton_pki::key_type::{Usage, Usages};
 use jeton_tool::Error;
-use jeton_tool::client::{Attribute, ObjectHandle, Session};
+use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
 use jeton_tool::import::{Protection, names, protected};
+use jeton_tool::object::describe;
 use jeton_tool::token_file;
 
 use self::derive::Derive;
@@ -21,8 +22,9 @@ use self::export::Export;
 use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
 use super::again::Again;
-use super::object::List;
-use super::target::id_of;
+use super::object::{List, show};
+use super::pin::UserPin;
+use super::target::{Need, Opened, Target, id_of};
 
 pub use self::import::Import;
 pub use self::wrap::rsa_oaep;
@@ -57,7 +59,7 @@ impl Key {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Generate Import Export Wrap Unwrap Derive;
-            What::List(command) => command.run(&["private", "public", "secret-key"]).map(|()| ExitCode::SUCCESS),
+            What::List(command) => command.run(&["private", "public", "secret-key"]).map(Termination::report),
         }
     }
 }
@@ -91,9 +93,13 @@ impl Permissions {
     }
 }
 
-/// The options of a new key: its label, its ID and its permissions.
+/// The options of a new key: its token, its label, its ID and its permissions.
 #[derive(Args)]
 struct NewKey {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
     /// The label.
     #[arg(long)]
     label: String,
@@ -107,6 +113,24 @@ struct NewKey {
 }
 
 impl NewKey {
+    /// Finds the token, opens a session that may write, and logs the user in.
+    fn session(&self) -> Result<(Opened, Session), Error> {
+        let opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        Ok((opened, session))
+    }
+
+    /// Shows the key of this class that `kept` returns, or else the one that `make` makes.
+    fn show(
+        &self,
+        class: CK_OBJECT_CLASS,
+        make: impl FnOnce(&Session) -> Result<ObjectHandle, Error>,
+    ) -> Result<(), Error> {
+        let (opened, session) = self.session()?;
+        let key = self.kept(&session, class)?.map_or_else(|| make(&session), Ok)?;
+        show(&[describe(&session, &opened.info, key)])
+    }
+
     /// Returns the attributes that a public key has too, and those of a private or secret key only.
     fn attributes(&self, session: &Session) -> Result<[[Attribute; 3]; 2], Error> {
         let id = id_or_random(self.id.as_deref(), session)?;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -64,7 +63,7 @@ pub struct Ocsp {
 }
 
 impl Ocsp {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         self.output.expect_writable()?;
         let ready = self.authority.open()?;
         let register = authority::register(&self.authority.list, &ready)?;
@@ -109,8 +108,7 @@ impl Ocsp {
             Ok(query) => service.sign(&query)?.body,
             Err(_) => malformed_request()?,
         };
-        self.output.binary(&body)?;
-        Ok(ExitCode::SUCCESS)
+        self.output.binary(&body)
     }
 }
 
@@ -143,7 +141,7 @@ struct Signed {
 }
 
 impl Service<'_> {
-    fn listen(&self, address: SocketAddr) -> Result<ExitCode, Error> {
+    fn listen(&self, address: SocketAddr) -> Result<(), Error> {
         if !address.ip().is_loopback() {
             return Err(Error::Usage(format!("{address} is not a loopback address")));
         }
@@ -154,7 +152,7 @@ impl Service<'_> {
             scope.spawn(|| self.sign_ahead());
             http::serve(&listener, &|request| self.respond(request));
         });
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     /// Signs a response for each valid certificate of the list, and again before a response ends.

@@ -1,33 +1,25 @@
 //! `key derive`: agrees on a key with ECDH.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
 use der::Decode;
 use jeton_pki::key_type::{KeyType, Shape, Usage};
 use jeton_tool::Error;
-use jeton_tool::client::{Access, Attribute, Structure};
+use jeton_tool::client::{Attribute, Structure};
 use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of};
-use jeton_tool::object::describe;
 use spki::SubjectPublicKeyInfoRef;
 
 use super::{NewKey, is_strict};
-use crate::commands::object::show;
 use crate::commands::out;
-use crate::commands::pin::UserPin;
-use crate::commands::target::{Need, Objects, Target};
+use crate::commands::target::Objects;
 
 /// Derive a secret key with ECDH from a private key of the token and the public key of a peer.
 #[derive(Args)]
 pub(super) struct Derive {
     /// The file with the public key or the certificate of the peer.
     peer: PathBuf,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pin: UserPin,
     /// The label of the private key.
     #[arg(long, value_name = "LABEL", required_unless_present = "with_id")]
     with: Option<String>,
@@ -58,7 +50,7 @@ enum Kdf {
 }
 
 impl Derive {
-    pub(super) fn run(self) -> Result<ExitCode, Error> {
+    pub(super) fn run(self) -> Result<(), Error> {
         let kind = KeyType::parse(&self.kind)?;
         if kind.shape == Shape::Pair {
             return Err(Error::Usage("a derived key has the type aes:BITS or generic:BYTES".to_owned()));
@@ -69,18 +61,6 @@ impl Derive {
         let default = if is_strict() && key_type == CKK_GENERIC_SECRET { derives } else { kind.usages };
         let usages = self.key.permissions.usages(default)?;
         let peer = self.peer()?;
-        let opened = self.target.open(None)?;
-        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
-        if let Some(key) = self.key.kept(&session, CKO_SECRET_KEY)? {
-            show(&[describe(&session, &opened.info, key)])?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let base = Objects::named(self.with.clone(), self.with_id.clone()).one(&session, &["private"])?;
-        let key_type =
-            [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::number(CKA_KEY_TYPE, key_type)];
-        let [names, protected] = self.key.attributes(&session)?;
-        let usages = usages.attributes(CKO_SECRET_KEY);
-        let template = [&key_type[..], &names, &protected, &kind.parameters, &usages].concat();
         let kdf = match self.kdf {
             Kdf::None => CKD_NULL,
             Kdf::Sha256 => CKD_SHA256_KDF,
@@ -88,9 +68,15 @@ impl Derive {
             Kdf::Sha512 => CKD_SHA512_KDF,
         };
         let mechanism = Structure::new().number(kdf).counted(&[]).counted(&peer).mechanism(CKM_ECDH1_DERIVE);
-        let key = session.derive_key(&mechanism, base, &template)?;
-        show(&[describe(&session, &opened.info, key)])?;
-        Ok(ExitCode::SUCCESS)
+        self.key.show(CKO_SECRET_KEY, |session| {
+            let base = Objects::named(self.with.clone(), self.with_id.clone()).one(session, &["private"])?;
+            let key_type =
+                [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::number(CKA_KEY_TYPE, key_type)];
+            let [names, protected] = self.key.attributes(session)?;
+            let usages = usages.attributes(CKO_SECRET_KEY);
+            let template = [&key_type[..], &names, &protected, &kind.parameters, &usages].concat();
+            Ok(session.derive_key(&mechanism, base, &template)?)
+        })
     }
 
     /// Returns the point of the peer's public key.

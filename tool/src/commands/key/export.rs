@@ -1,7 +1,6 @@
 //! `key export`: writes a public key, or the URI of a private key.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use cryptoki_sys::{CKA_ID, CKA_LABEL};
@@ -50,7 +49,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    pub(super) fn run(self) -> Result<ExitCode, Error> {
+    pub(super) fn run(self) -> Result<(), Error> {
         let form = match self.format {
             Form::Uri => return self.key_file(),
             _ if self.pin_source.is_some() => {
@@ -72,12 +71,11 @@ impl Export {
         let text =
             formats::public_key(&info, form, &label).map_err(|error| Error::Failed(error.to_string()))?;
         let form = if form == PublicForm::Der { out::Form::Binary } else { out::Form::Text };
-        self.output.public(&text, form)?;
-        Ok(ExitCode::SUCCESS)
+        self.output.public(&text, form)
     }
 
     /// Writes the URI of a private key as a key file.
-    fn key_file(&self) -> Result<ExitCode, Error> {
+    fn key_file(&self) -> Result<(), Error> {
         let (opened, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.chosen.objects.one(&session, &["private"])?;
         let uri = Uri {
@@ -88,12 +86,7 @@ impl Export {
             pin_source: self.pin_source.as_deref().map(file_uri).transpose()?,
             ..Uri::default()
         };
-        let written =
-            self.output.encoded(&[uri.provider_der()?], PROVIDER_LABEL, Encoding::Pem)?.publish()?;
-        if out::is_json() {
-            out::json(&written)?;
-        }
-        Ok(ExitCode::SUCCESS)
+        self.output.encoded(&[uri.provider_der()?], PROVIDER_LABEL, Encoding::Pem)?.show()
     }
 }
 

@@ -1,13 +1,12 @@
 //! `key generate`: generates a key or a key pair.
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
 use cryptoki_sys::*;
 use jeton_pki::key_type::{self, KeyType, Shape};
-use jeton_tool::client::{Access, Attribute, ObjectHandle, Session, names};
+use jeton_tool::client::{Attribute, ObjectHandle, Session, names};
 use jeton_tool::object::{describe, key_type, modulus_bits, partner, uses};
 use jeton_tool::{Cause, Error};
 
@@ -15,15 +14,9 @@ use super::NewKey;
 use crate::commands::again::Proposed;
 use crate::commands::object::show;
 use crate::commands::out;
-use crate::commands::pin::UserPin;
-use crate::commands::target::{Need, Target};
 
 #[derive(Args)]
 pub(super) struct Generate {
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pin: UserPin,
     /// The type of the key.
     #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES, hide_possible_values = true,
           value_parser = Proposed(&key_type::EXAMPLES))]
@@ -37,14 +30,16 @@ pub(super) struct Generate {
 }
 
 impl Generate {
-    pub(super) fn run(self) -> Result<ExitCode, Error> {
+    pub(super) fn run(self) -> Result<(), Error> {
         let kind = KeyType::parse(&self.kind)?;
         let usages = self.key.permissions.usages(kind.usages)?;
         if self.uses.is_some() && kind.shape == Shape::Secret {
             return Err(Error::Usage("--uses limits private keys only".to_owned()));
         }
-        let opened = self.target.open(None)?;
-        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let (opened, session) = self.key.session()?;
+        let rows = |objects: Vec<ObjectHandle>| {
+            show(&objects.iter().map(|one| describe(&session, &opened.info, *one)).collect::<Vec<_>>())
+        };
         let class = if kind.shape == Shape::Pair { CKO_PRIVATE_KEY } else { CKO_SECRET_KEY };
         if let Some(key) = self.key.kept(&session, class)? {
             if !has_type(&session, key, &kind) {
@@ -55,10 +50,7 @@ impl Generate {
                 let text = format!("the key {:?} may be used more often than --uses says", self.key.label);
                 return Err(Error::Caused(Cause::Exists, text));
             }
-            let objects = [Some(key), partner(&session, key)].into_iter().flatten();
-            let rows: Vec<_> = objects.map(|object| describe(&session, &opened.info, object)).collect();
-            show(&rows)?;
-            return Ok(ExitCode::SUCCESS);
+            return rows([Some(key), partner(&session, key)].into_iter().flatten().collect());
         }
         let [common, secret] = self.key.attributes(&session)?;
         let waiting = out::waiting(self.announcement(&session));
@@ -79,9 +71,7 @@ impl Generate {
             }
         };
         drop(waiting);
-        let rows: Vec<_> = made.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
-        show(&rows)?;
-        Ok(ExitCode::SUCCESS)
+        rows(made)
     }
 }
 

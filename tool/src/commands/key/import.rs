@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
@@ -80,7 +79,7 @@ pub struct Import {
 }
 
 impl Import {
-    fn run_with(&self, kind: ImportType) -> Result<ExitCode, Error> {
+    fn run_with(&self, kind: ImportType) -> Result<(), Error> {
         // The file is read before the token is opened: a damaged file changes nothing.
         let file = Zeroizing::new(out::input(&self.file, formats::MAX_FILE)?);
         let opened = match kind {
@@ -105,16 +104,15 @@ impl Import {
         }
         let objects = made.into_iter().flatten();
         let rows: Vec<_> = objects.map(|object| describe(&session, &target.info, object)).collect();
-        show(&rows)?;
-        Ok(ExitCode::SUCCESS)
+        show(&rows)
     }
 
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<(), Error> {
         self.run_with(if self.aes { ImportType::Aes } else { self.kind })
     }
 
     /// Runs `cert import`: imports only the certificates of the file.
-    pub fn run_certificates(self) -> Result<ExitCode, Error> {
+    pub fn run_certificates(self) -> Result<(), Error> {
         self.run_with(ImportType::Cert)
     }
 
@@ -196,7 +194,7 @@ impl Import {
         }
     }
 
-    fn secret(&self, file: &[u8], kind: ImportType) -> Result<ExitCode, Error> {
+    fn secret(&self, file: &[u8], kind: ImportType) -> Result<(), Error> {
         let generic: Vec<usize> = (1..=1024).collect();
         let (lengths, class, default): (&[usize], _, &[Usage]) = match kind {
             ImportType::Generic => (&generic, CKK_GENERIC_SECRET, &[Usage::Sign, Usage::Derive]),
@@ -212,8 +210,7 @@ impl Import {
         let usages = self.permissions.usages(default)?;
         let key =
             import::secret_key(&session, class, &value, &naming, self.permissions.protection(), &usages)?;
-        show(&[describe(&session, &opened.info, key)])?;
-        Ok(ExitCode::SUCCESS)
+        show(&[describe(&session, &opened.info, key)])
     }
 }
 

@@ -1,7 +1,6 @@
 //! `key wrap` and `key unwrap`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
@@ -9,13 +8,10 @@ use jeton_pki::key_type::Usage;
 use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, Structure};
 use jeton_tool::formats;
-use jeton_tool::object::describe;
 
 use super::{NewKey, is_strict};
-use crate::commands::object::show;
 use crate::commands::out::{self, Output};
-use crate::commands::pin::UserPin;
-use crate::commands::target::{Chosen, Need, Objects, Opened, Target};
+use crate::commands::target::{Chosen, Need, Objects};
 
 /// The options that choose the wrapping key and the method.
 #[derive(Args)]
@@ -81,14 +77,13 @@ pub(super) struct Wrap {
 }
 
 impl Wrap {
-    pub(super) fn run(self) -> Result<ExitCode, Error> {
+    pub(super) fn run(self) -> Result<(), Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.chosen.objects.one(&session, &["private", "secret-key"])?;
         let (wrapping, mechanism) = self.with.find(&session, &["secret-key", "public"])?;
         let mut wrapped = vec![0; 128 << 10];
         let length = session.wrap_key(&mechanism, wrapping, key, &mut wrapped)?;
-        self.output.binary(&wrapped[..length])?;
-        Ok(ExitCode::SUCCESS)
+        self.output.binary(&wrapped[..length])
     }
 }
 
@@ -101,10 +96,6 @@ pub(super) struct Unwrap {
     /// The file with the wrapped key.
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pin: UserPin,
-    #[command(flatten)]
     with: With,
     /// The type of the key: rsa, ec, ed, x, ml-dsa, ml-kem, slh-dsa, aes or generic.
     #[arg(long = "type", value_name = "TYPE")]
@@ -114,7 +105,7 @@ pub(super) struct Unwrap {
 }
 
 impl Unwrap {
-    pub(super) fn run(self) -> Result<ExitCode, Error> {
+    pub(super) fn run(self) -> Result<(), Error> {
         let wrapped = out::input(&self.file, formats::MAX_FILE)?;
         let (class, kind, default): (_, _, &[Usage]) = match self.kind.as_str() {
             "rsa" => (CKO_PRIVATE_KEY, CKK_RSA, &[Usage::Sign, Usage::Decrypt]),
@@ -130,18 +121,12 @@ impl Unwrap {
         };
         // Under *strict* the CKA_UNWRAP_TEMPLATE of the unwrapping key names the usages.
         let usages = self.key.permissions.usages(if is_strict() { &[] } else { default })?;
-        let opened: Opened = self.target.open(None)?;
-        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
-        if let Some(key) = self.key.kept(&session, class)? {
-            show(&[describe(&session, &opened.info, key)])?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let (unwrapping, mechanism) = self.with.find(&session, &["secret-key", "private"])?;
-        let key_type = [Attribute::number(CKA_CLASS, class), Attribute::number(CKA_KEY_TYPE, kind)];
-        let [names, protected] = self.key.attributes(&session)?;
-        let template = [&key_type[..], &names, &protected, &usages.attributes(class)].concat();
-        let key = session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?;
-        show(&[describe(&session, &opened.info, key)])?;
-        Ok(ExitCode::SUCCESS)
+        self.key.show(class, |session| {
+            let (unwrapping, mechanism) = self.with.find(session, &["secret-key", "private"])?;
+            let key_type = [Attribute::number(CKA_CLASS, class), Attribute::number(CKA_KEY_TYPE, kind)];
+            let [names, protected] = self.key.attributes(session)?;
+            let template = [&key_type[..], &names, &protected, &usages.attributes(class)].concat();
+            Ok(session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?)
+        })
     }
 }
