@@ -99,24 +99,6 @@ enum Command {
     Agent(commands::agent::Agent),
     /// Verify an audit log of Jeton, or count the uses in it.
     Audit(commands::audit::Audit),
-    /// The same as `token init`.
-    #[command(hide = true)]
-    InitToken(commands::token::InitToken),
-    /// The same as `token list`.
-    #[command(hide = true)]
-    ShowSlots(commands::token::ShowSlots),
-    /// The same as `token delete`.
-    #[command(hide = true)]
-    DeleteToken(commands::token::DeleteToken),
-    /// The same as `token info`.
-    #[command(hide = true)]
-    TokenInfo(commands::token_file::TokenInfo),
-    /// The same as `object list`.
-    #[command(hide = true)]
-    Ls(commands::object::List),
-    /// The same as `key import`: the option `--import` of `softhsm2-util`.
-    #[command(hide = true)]
-    Import(commands::key::Import),
     /// Write the manual pages and the completions of shells to a directory.
     Manual(commands::manual::Manual),
 }
@@ -126,9 +108,7 @@ impl Command {
         run_each! {
             self, Self:
             Token Pin Object Key Cert Csr Ca Crl Ocsp Sign Verify Encrypt Decrypt Hash Random Mechanisms
-            Config Rekey SealingKey Backup Doctor Migrate Agent Audit InitToken ShowSlots DeleteToken
-            TokenInfo Import;
-            Self::Ls(command) => command.run(&[]).map(Termination::report),
+            Config Rekey SealingKey Backup Doctor Migrate Agent Audit;
             Self::Manual(command) => command.run(Arguments::command()).map(Termination::report),
         }
     }
@@ -139,7 +119,7 @@ fn main() -> ExitCode {
         let done = role.map_err(Error::Usage).and_then(|Role::Migrate| migrate::run_child());
         return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
-    let arguments = options_last(as_subcommand(std::env::args_os().collect()));
+    let arguments = without_alias(options_last(as_subcommand(std::env::args_os().collect())));
     let Arguments { json, command } = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => error.exit(),
@@ -172,9 +152,28 @@ fn is_closed_pipe(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
+/// Other names of commands. Those of [`ACTIONS`] are options of `softhsm2-util`.
+const ALIASES: [(&str, &[&str]); 6] = [
+    ("init-token", &["token", "init"]),
+    ("show-slots", &["token", "list", "--all", "--long"]),
+    ("delete-token", &["token", "delete"]),
+    ("import", &["key", "import"]),
+    ("token-info", &["token", "info"]),
+    ("ls", &["object", "list"]),
+];
+const ACTIONS: [&str; 4] = ["--init-token", "--show-slots", "--delete-token", "--import"];
+
+/// Turns another name of a command into the command.
+fn without_alias(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_first = |(name, _): &&(&str, &[&str])| arguments.get(1).is_some_and(|first| first == name);
+    if let Some((_, words)) = ALIASES.iter().find(is_first) {
+        arguments.splice(1..2, words.iter().map(OsString::from));
+    }
+    arguments
+}
+
 /// Turns the actions of `softhsm2-util`, which are options, into commands.
 fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    const ACTIONS: [&str; 4] = ["--init-token", "--show-slots", "--delete-token", "--import"];
     let first_is_option = arguments.get(1).is_some_and(|first| first.to_string_lossy().starts_with("--"));
     let is_action = |argument: &OsString| ACTIONS.iter().any(|action| argument == action);
     if first_is_option && let Some(at) = arguments.iter().position(is_action) {

@@ -55,18 +55,8 @@ impl Token {
 
 /// The PINs of a token for tests, of the SO and of the user.
 const TEST_PINS: [&str; 2] = ["12345678", "87654321"];
-/// The options whose values `--test` fixes.
-const TEST_CONFLICTS: [&str; 9] = [
-    "parameters",
-    "so_pin",
-    "so_pin_file",
-    "so_pin_fd",
-    "so_pin_credential",
-    "pin",
-    "pin_file",
-    "pin_fd",
-    "pin_credential",
-];
+/// The options, and the groups of options, whose values `--test` fixes.
+const TEST_CONFLICTS: [&str; 3] = ["parameters", "SoPin", "UserPin"];
 
 /// Initialise a token and set its PINs.
 ///
@@ -76,7 +66,7 @@ const TEST_CONFLICTS: [&str; 9] = [
 /// --test makes a token for test suites: the PINs are in the documentation, and the key derivation
 /// is the cheapest. Never put a real key into it.
 #[derive(Args)]
-pub struct InitToken {
+struct InitToken {
     #[command(flatten)]
     module: ModuleOption,
     /// The first slot whose token is not initialised.
@@ -169,18 +159,11 @@ pub fn check_label(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// List the slots of a module and their tokens, as `softhsm2-util` does.
-#[derive(Args)]
-pub struct ShowSlots {
-    #[command(flatten)]
-    module: ModuleOption,
-}
-
 /// List the tokens of a module, each in a line. `token info` shows the file of a token.
 #[derive(Args)]
 struct ListTokens {
     #[command(flatten)]
-    slots: ShowSlots,
+    module: ModuleOption,
     /// List the slots without an initialised token too. --json always does.
     #[arg(long)]
     all: bool,
@@ -213,7 +196,7 @@ struct TokenRow {
     max_pin_bytes: u64,
 }
 
-impl ShowSlots {
+impl ListTokens {
     /// Returns the slots. If this user may not read the directory or the tokens, fails with the
     /// reason: otherwise the tokens look as if they were absent.
     fn rows(&self) -> Result<Vec<Row>, Error> {
@@ -226,14 +209,8 @@ impl ShowSlots {
         }
     }
 
-    pub fn run(self) -> Result<(), Error> {
-        ListTokens { slots: self, all: true, long: true }.run()
-    }
-}
-
-impl ListTokens {
     fn run(self) -> Result<(), Error> {
-        let mut rows = self.slots.rows()?;
+        let mut rows = self.rows()?;
         if out::is_json() {
             return out::json(&rows);
         }
@@ -335,7 +312,7 @@ fn yes_or_no(value: bool) -> &'static str {
 
 /// Delete a token of Jeton with all its objects.
 #[derive(Args)]
-pub struct DeleteToken {
+struct DeleteToken {
     #[command(flatten)]
     module: ModuleOption,
     /// The token with this serial.
@@ -362,14 +339,9 @@ impl DeleteToken {
         };
         let module = self.module.open(None)?;
         let token = module.token_info(token::choose(&module, &choice)?)?;
-        let label = shown(&token.label);
-        confirm(
-            self.yes,
-            &format!(
-                "The token \"{label}\" with serial {} and all its objects will be deleted. Go on?",
-                token.serial
-            ),
-        )?;
+        let (label, serial) = (shown(&token.label), &token.serial);
+        let what = format!("The token \"{label}\" with serial {serial} and all its objects");
+        confirm(self.yes, &format!("{what} will be deleted. Go on?"))?;
         // The module must close the files before they are removed.
         module.finalize()?;
         let removed = match token_file::remove_from_database(&token.serial)? {
@@ -405,11 +377,8 @@ impl Rename {
         for other in token_file::all()? {
             let other = token_file::info(&other)?;
             if !self.allow_duplicate && other.label == self.label && other.serial != serial {
-                let text = format!(
-                    "there is a token labelled {:?} already; --allow-duplicate allows it",
-                    self.label
-                );
-                return Err(Error::Caused(Cause::Exists, text));
+                let what = format!("there is a token labelled {:?} already", self.label);
+                return Err(Cause::Exists.error(format!("{what}; --allow-duplicate allows it")));
             }
         }
         let so_pin = pin::ask(self.so_pin.given()?, "SO", || pin::Asked::of(&token))?;
