@@ -441,10 +441,7 @@ fn tokens(
             findings.push(Finding::new("duplicate", Some(path), problem, remedy));
         }
         let damage = token_file::damage(token)?;
-        let mut skip = |reason: &str| {
-            notes
-                .push(format!("not examined: the encrypted records of the token {:?}: {reason}", info.label));
-        };
+        let mut skip = |reason: &str| notes.push(not_examined(&info, reason));
         match login {
             None => skip("they need a PIN"),
             Some(_) if !damage.is_empty() => {}
@@ -471,13 +468,16 @@ fn tokens(
     Ok(findings)
 }
 
+fn not_examined(info: &Info, reason: &str) -> String {
+    format!("not examined: the encrypted records of the token {:?}: {reason}", info.label)
+}
+
 /// Decrypts every record of a copy of the token.
 fn records(token: &TokenFile, info: &Info, login: Login<'_>, notes: &mut Vec<String>) -> Option<Finding> {
     let copy = match token_file::copy(token) {
         Ok(copy) => copy,
         Err(reason) => {
-            notes
-                .push(format!("not examined: the encrypted records of the token {:?}: {reason}", info.label));
+            notes.push(not_examined(info, &reason.to_string()));
             return None;
         }
     };

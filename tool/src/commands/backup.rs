@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use jeton_tool::Error;
@@ -50,11 +51,9 @@ enum What {
 }
 
 impl Backup {
-    pub fn run(self) -> Result<(), Error> {
-        match self.what {
-            What::Create(command) => command.run(),
-            What::Verify(command) => command.run(),
-            What::Restore(command) => command.run(),
+    pub fn run(self) -> Result<ExitCode, Error> {
+        run_each! {
+            self.what, What: Create Verify Restore;
             What::NewKey { file, if_absent } => {
                 let recipient = if if_absent && file.exists() {
                     backup::recipient_of(&file)?
@@ -62,7 +61,7 @@ impl Backup {
                     backup::new_identity(&file)?
                 };
                 let row = serde_json::json!({ "file": file, "recipient": recipient });
-                out::result(&row, format_args!("Recipient: {recipient}"))
+                out::result(&row, format_args!("Recipient: {recipient}")).map(Termination::report)
             }
         }
     }
@@ -119,15 +118,11 @@ impl Create {
         let waiting = out::waiting("writing the backup");
         let header = backup::create(&token, login, &protection, output)?;
         drop(waiting);
-        if out::is_json() {
-            out::json(&Report::of(&header, login.is_some()))?;
-        } else if stream {
+        if stream {
             pin::warn("the backup was not read again; `jeton backup verify` checks it");
-        } else {
-            out::line(format_args!("{} holds {}.", self.file.display(), describe(&header)))?;
-            out::line(depth(login.is_some()))?;
+            return Ok(());
         }
-        Ok(())
+        show(&self.file, &header, login.is_some())
     }
 
     fn protection(&self) -> Result<Protection, Error> {
@@ -212,13 +207,7 @@ impl Verify {
         if let Some(known) = &known {
             opened.check(known.login())?;
         }
-        if out::is_json() {
-            out::json(&Report::of(&opened.header, known.is_some()))?;
-        } else {
-            out::line(format_args!("{} holds {}.", self.backup.file.display(), describe(&opened.header)))?;
-            out::line(depth(known.is_some()))?;
-        }
-        Ok(())
+        show(&self.backup.file, &opened.header, known.is_some())
     }
 }
 
@@ -256,14 +245,15 @@ impl RestoreCommand {
         } else {
             let known = match self.pins.given()? {
                 Some(known) => known,
-                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "user", asked)?),
-                None => KnownPin::so(pin::ask(None, "SO", asked)?),
+                None if opened.facts.has_user_pin => KnownPin(Role::User, pin::ask(None, "user", asked)?),
+                None => KnownPin(Role::SecurityOfficer, pin::ask(None, "SO", asked)?),
             };
             opened.restore(Restore::NewState(known.login()))?
         };
         if out::is_json() {
             let restored = Header { serial: facts.serial, state: facts.state, ..header };
-            out::json(&Restored { report: Report::of(&restored, !self.as_it_is), file: path })?;
+            let report = Report { header: restored, every_record_opened: !self.as_it_is };
+            out::json(&Restored { report, file: path })?;
         } else {
             out::line(format_args!("Restored {}.", describe(&header)))?;
             out::line(format_args!("File: {}, serial {}", path.display(), facts.serial))?;
@@ -292,30 +282,19 @@ impl EitherPin {
     /// Returns the PIN that an option or a variable gives: the user's, or else the SO's.
     pub fn given(&self) -> Result<Option<KnownPin>, Error> {
         if let Some(pin) = self.user.given()? {
-            return Ok(Some(KnownPin::user(pin)));
+            return Ok(Some(KnownPin(Role::User, pin)));
         }
-        Ok(self.so.given()?.map(KnownPin::so))
+        Ok(self.so.given()?.map(|pin| KnownPin(Role::SecurityOfficer, pin)))
     }
 }
 
 /// The PIN that opens the records: the user's, or else the SO's.
-pub struct KnownPin {
-    role: Role,
-    pin: Zeroizing<String>,
-}
+pub struct KnownPin(Role, Zeroizing<String>);
 
 impl KnownPin {
-    fn user(pin: Zeroizing<String>) -> Self {
-        Self { role: Role::User, pin }
-    }
-
-    fn so(pin: Zeroizing<String>) -> Self {
-        Self { role: Role::SecurityOfficer, pin }
-    }
-
     /// Returns the login of the copy of a token.
     pub fn login(&self) -> Login<'_> {
-        Login { role: self.role, pin: self.pin.as_bytes() }
+        Login { role: self.0, pin: self.1.as_bytes() }
     }
 }
 
@@ -326,12 +305,6 @@ struct Report {
     header: Header,
     /// Whether every record was opened with a PIN.
     every_record_opened: bool,
-}
-
-impl Report {
-    fn of(header: &Header, every_record_opened: bool) -> Self {
-        Self { header: header.clone(), every_record_opened }
-    }
 }
 
 /// A restored token in `--json`.
@@ -355,10 +328,13 @@ fn describe(header: &Header) -> String {
     )
 }
 
-fn depth(opened: bool) -> &'static str {
-    if opened {
+/// Writes what a backup holds, and whether every record of it was opened.
+fn show(file: &Path, header: &Header, opened: bool) -> Result<(), Error> {
+    let depth = if opened {
         "Every record opens."
     } else {
         "The file is complete and unaltered. Without a PIN, encrypted records were not opened."
-    }
+    };
+    let text = format!("{} holds {}.\n{depth}", file.display(), describe(header));
+    out::result(&Report { header: header.clone(), every_record_opened: opened }, text)
 }

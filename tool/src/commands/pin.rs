@@ -197,17 +197,8 @@ pub fn ask_new(
     whose: &str,
     label: &str,
 ) -> Result<Zeroizing<String>, Error> {
-    let pin = match given {
-        Some(pin) => pin,
-        None => {
-            let what = format!("the new {whose} PIN of the token \"{}\"", shown(label));
-            let pin = prompt(&what)?;
-            if prompt(&format!("{what} again"))? != pin {
-                return Err(Error::Usage(format!("the two {whose} PINs differ")));
-            }
-            pin
-        }
-    };
+    let what = format!("the new {whose} PIN of the token \"{}\"", shown(label));
+    let pin = given.map_or_else(|| prompt_twice(&what, &format!("{whose} PINs")), Ok)?;
     if pin.len() < SHORT {
         warn(&format!(
             "the {whose} PIN has fewer than {SHORT} characters: a thief of the token's file can guess it"
@@ -228,14 +219,15 @@ pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
 
 /// Returns the given passphrase of a new backup, or asks for it twice.
 pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<String>, Error> {
-    if let Some(passphrase) = given {
-        return Ok(passphrase);
+    given.map_or_else(|| prompt_twice("the new passphrase of the backup", "passphrases"), Ok)
+}
+
+fn prompt_twice(what: &str, plural: &str) -> Result<Zeroizing<String>, Error> {
+    let secret = prompt(what)?;
+    if prompt(&format!("{what} again"))? != secret {
+        return Err(Error::Usage(format!("the two {plural} differ")));
     }
-    let passphrase = prompt("the new passphrase of the backup")?;
-    if prompt("the new passphrase of the backup again")? != passphrase {
-        return Err(Error::Usage("the two passphrases differ".to_owned()));
-    }
-    Ok(passphrase)
+    Ok(secret)
 }
 
 fn prompt(what: &str) -> Result<Zeroizing<String>, Error> {

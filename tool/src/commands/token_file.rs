@@ -81,15 +81,12 @@ impl Reset {
         let token = self.which.open()?;
         if self.failures {
             token_file::reset_failures(&token)?;
-            out::result(&row(&token)?, "The counts of wrong PINs are 0 again.")?;
-        } else {
-            let user_pin = pin::ask(self.pin.given()?, "user", || Asked::of(&token))?;
-            let label = token_file::info(&token)?.label;
-            let new = pin::ask_new(self.so_pin.given()?, "SO", &label)?;
-            token_file::reset_so_pin(&token, &user_pin, &new)?;
-            out::result(&row(&token)?, "The SO PIN is set.")?;
+            return out::result(&row(&token)?, "The counts of wrong PINs are 0 again.");
         }
-        Ok(())
+        let user_pin = pin::ask(self.pin.given()?, "user", || Asked::of(&token))?;
+        let new = pin::ask_new(self.so_pin.given()?, "SO", &token_file::info(&token)?.label)?;
+        token_file::reset_so_pin(&token, &user_pin, &new)?;
+        out::result(&row(&token)?, "The SO PIN is set.")
     }
 }
 
