@@ -31,24 +31,13 @@ pub enum PublicForm {
 
 /// The parts of a public key that the forms are made of.
 enum Parts<'a> {
-    Rsa {
-        n: &'a [u8],
-        e: &'a [u8],
-    },
-    Ec {
-        curve: &'static KeyType,
-        point: &'a [u8],
-    },
+    /// The modulus and the exponent.
+    Rsa(&'a [u8], &'a [u8]),
+    Ec(&'static KeyType, &'a [u8]),
     /// A key of RFC 8410.
-    Point {
-        curve: &'static KeyType,
-        point: &'a [u8],
-    },
+    Point(&'static KeyType, &'a [u8]),
     /// ML-DSA.
-    Lattice {
-        set: &'static KeyType,
-        key: &'a [u8],
-    },
+    Lattice(&'static KeyType, &'a [u8]),
 }
 
 pub(crate) const SSH: [(EcdsaCurve, &[u8]); 3] =
@@ -91,17 +80,17 @@ fn parts<'a>(info: &SubjectPublicKeyInfoRef<'a>) -> Result<Parts<'a>, Error> {
     let bits = info.subject_public_key.as_bytes().ok_or(damaged.clone())?;
     if info.algorithm.oid == RSA || info.algorithm.oid == PSS {
         let key = RsaPublicKeyRef::from_der(bits).map_err(|_| damaged)?;
-        return Ok(Parts::Rsa { n: key.modulus.as_bytes(), e: key.public_exponent.as_bytes() });
+        return Ok(Parts::Rsa(key.modulus.as_bytes(), key.public_exponent.as_bytes()));
     }
     let row = |oid: ObjectIdentifier| key_types::of_oid(&oid.to_der().ok()?);
     if info.algorithm.oid == EC {
         let curve = row(info.algorithm.parameters_oid().map_err(|_| damaged)?);
         let curve = curve.ok_or(Error::Refused("this form has no name for the key's curve"))?;
-        return Ok(Parts::Ec { curve, point: bits });
+        return Ok(Parts::Ec(curve, bits));
     }
     match row(info.algorithm.oid) {
-        Some(curve) if curve.set.is_none() => Ok(Parts::Point { curve, point: bits }),
-        Some(set) if set.name.starts_with("ML-DSA") => Ok(Parts::Lattice { set, key: bits }),
+        Some(curve) if curve.set.is_none() => Ok(Parts::Point(curve, bits)),
+        Some(set) if set.name.starts_with("ML-DSA") => Ok(Parts::Lattice(set, bits)),
         _ => Err(Error::Refused("this form has no name for the key's algorithm; PEM and DER support it")),
     }
 }
@@ -110,11 +99,11 @@ fn openssh(parts: &Parts<'_>, comment: &str) -> Result<String, Error> {
     const NONE: Error = Error::Refused("OpenSSH has RSA, ECDSA and Ed25519 keys only");
     let damaged = |_| NONE;
     let data = match parts {
-        Parts::Rsa { n, e } => {
+        Parts::Rsa(n, e) => {
             let integer = Mpint::from_positive_bytes;
             KeyData::Rsa(SshRsa::new(integer(e), integer(n)).map_err(damaged)?)
         }
-        Parts::Ec { curve, point } => {
+        Parts::Ec(curve, point) => {
             let key = EcdsaPublicKey::from_sec1_bytes(point).map_err(damaged)?;
             // ssh-key chooses the curve by the length of the point.
             if !SSH.contains(&(key.curve(), curve.oid)) {
@@ -122,7 +111,7 @@ fn openssh(parts: &Parts<'_>, comment: &str) -> Result<String, Error> {
             }
             KeyData::Ecdsa(key)
         }
-        Parts::Point { curve, point } if curve.oid == ED25519 => {
+        Parts::Point(curve, point) if curve.oid == ED25519 => {
             KeyData::Ed25519(Ed25519PublicKey((*point).try_into().map_err(|_| NONE)?))
         }
         _ => return Err(NONE),
@@ -135,13 +124,13 @@ fn openssh(parts: &Parts<'_>, comment: &str) -> Result<String, Error> {
 fn jwk(parts: &Parts<'_>) -> Result<String, Error> {
     let url = Base64UrlUnpadded::encode_string;
     let key = match parts {
-        Parts::Rsa { n, e } => json!({"kty": "RSA", "n": url(n), "e": url(e)}),
-        Parts::Ec { curve, point } => {
+        Parts::Rsa(n, e) => json!({"kty": "RSA", "n": url(n), "e": url(e)}),
+        Parts::Ec(curve, point) => {
             let (x, y) = coordinates(point)?;
             json!({"kty": "EC", "crv": curve.name, "x": url(x), "y": url(y)})
         }
-        Parts::Point { curve, point } => json!({"kty": "OKP", "crv": curve.name, "x": url(point)}),
-        Parts::Lattice { set, key } => json!({"kty": "AKP", "alg": set.name, "pub": url(key)}),
+        Parts::Point(curve, point) => json!({"kty": "OKP", "crv": curve.name, "x": url(point)}),
+        Parts::Lattice(set, key) => json!({"kty": "AKP", "alg": set.name, "pub": url(key)}),
     };
     Ok(key.to_string())
 }
@@ -150,16 +139,16 @@ fn dns_key(parts: &Parts<'_>, flags: u16) -> Result<String, Error> {
     const NONE: Error = Error::Refused("DNSSEC has RSA, P-256, P-384, Ed25519 and Ed448 keys only");
     let (algorithm, key) = match parts {
         // RFC 3110, 2: the length of the exponent, the exponent, the modulus.
-        Parts::Rsa { n, e } => {
+        Parts::Rsa(n, e) => {
             let length = u8::try_from(e.len()).map_err(|_| NONE)?;
             (8, [&[length], *e, *n].concat())
         }
-        Parts::Ec { curve, point } => {
+        Parts::Ec(curve, point) => {
             let (x, y) = coordinates(point)?;
             (dnssec(curve).ok_or(NONE)?, [x, y].concat())
         }
-        Parts::Point { curve, point } => (dnssec(curve).ok_or(NONE)?, point.to_vec()),
-        Parts::Lattice { .. } => return Err(NONE),
+        Parts::Point(curve, point) => (dnssec(curve).ok_or(NONE)?, point.to_vec()),
+        Parts::Lattice(..) => return Err(NONE),
     };
     Ok(format!("DNSKEY {flags} 3 {algorithm} {}", Base64::encode_string(&key)))
 }
