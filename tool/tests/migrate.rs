@@ -11,8 +11,9 @@ use std::sync::OnceLock;
 
 use common::migration::{Migration, copy, survives_damage};
 use common::old_store::Old;
-use common::{CHEAP, PIN, fails, has, jeton, run, says, succeed};
+use common::{CHEAP, PIN, fails, has, jeton, says, succeed};
 use jeton_peers::Known;
+use jeton_pki::ecdsa::to_der;
 
 /// Returns the store that SoftHSMv2 made; the tests use copies of it. `None` if a program is
 /// absent.
@@ -61,9 +62,7 @@ type Attributes = BTreeMap<String, String>;
 /// class, label and ID.
 fn attributes_of(command: impl Fn(&[&str]) -> Command) -> BTreeMap<(String, String, String), Attributes> {
     let json = |arguments: &[&str]| -> serde_json::Value {
-        let (code, text) = run(&mut command(arguments));
-        assert_eq!(code, 0, "{arguments:?}: {text}");
-        serde_json::from_str(&text).expect("JSON")
+        serde_json::from_str(&succeed(&mut command(arguments))).expect("JSON")
     };
     let text = |value: &serde_json::Value| value.as_str().expect("a string").to_owned();
     let mut all = BTreeMap::new();
@@ -175,11 +174,9 @@ fn wrong_usage_ends_with_exit_status_2() {
     for arguments in
         [&["--token", "other"][..], &["--unknown"], &["--label", "a label of more than thirty-two bytes"]]
     {
-        let (code, text) = run(&mut migration.command(arguments));
-        assert_eq!(code, 2, "{text}");
+        fails(2, &mut migration.command(arguments));
     }
-    let (code, _) = run(&mut jeton(["migrate"]));
-    assert_eq!(code, 2);
+    fails(2, &mut jeton(["migrate"]));
     // With two tokens, the command must name one of them.
     copy(&migration.old_token(), &migration.scratch.path().join("old").join("second"));
     says(fails(2, &mut migration.command(&[])), "--token or --serial");
@@ -256,19 +253,6 @@ fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     assert!(text.contains(&format!("{objects} of {} objects are migrated", objects + 2)), "{text}");
 }
 
-fn der_of(signature: &[u8]) -> Vec<u8> {
-    let integer = |half: &[u8]| {
-        let zeros = half.iter().take_while(|byte| **byte == 0).count();
-        let digits = [&[0][..], &half[zeros..]].concat();
-        let digits =
-            if digits.get(1).is_some_and(|first| first & 0x80 != 0) { &digits[..] } else { &digits[1..] };
-        [&[2, digits.len() as u8][..], digits].concat()
-    };
-    let (r, s) = signature.split_at(signature.len() / 2);
-    let both = [integer(r), integer(s)].concat();
-    [&[0x30, both.len() as u8][..], &both].concat()
-}
-
 #[test]
 fn a_dsa_key_pair_is_migrated_where_legacy_is_enabled_and_openssl_verifies_its_signature() {
     let Some(migration) = migration() else { return };
@@ -294,7 +278,7 @@ fn a_dsa_key_pair_is_migrated_where_legacy_is_enabled_and_openssl_verifies_its_s
     let signature = fs::read(file("signature")).expect("a file");
     // OpenSSL makes subprimes of 224 bits for this size.
     assert_eq!(signature.len(), 56);
-    fs::write(file("der"), der_of(&signature)).expect("a file");
+    fs::write(file("der"), to_der(&signature).expect("two numbers")).expect("a file");
     let mut command = Command::new("openssl");
     command.args(["dgst", "-sha256", "-verify", &public, "-signature", &file("der"), &file("message")]);
     assert!(succeed(&mut command).contains("Verified OK"));

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
-mod ecdsa;
+pub mod ecdsa;
 mod error;
 mod extension;
 pub mod issuer;
