@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Tool, has};
+use common::{Responder, Tool, has};
 
 const CA: &str = "--token online --label issuing";
 
@@ -74,11 +74,7 @@ fn openssl_accepts(kind: &str) {
         let expected = ["Response verify OK", "www.pem: good", "old.pem: revoked", "Reason: keyCompromise"];
         assert!(expected.iter().all(|line| text.contains(line)), "{text}");
     }
-    let mut responder = tool.command(&format!("ocsp --listen 127.0.0.1:0 {CA}"));
-    let mut responder = responder.stdout(Stdio::piped()).spawn().expect("the tool");
-    let mut url = String::new();
-    BufReader::new(responder.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
-    let address = url.trim().strip_prefix("http://").expect("a URL");
+    let responder = Responder::start(&tool, CA);
     // Requests that are refused. The responder goes on afterwards.
     for (request, status) in [
         ("PUT / HTTP/1.1\r\n\r\n".to_owned(), "405"),
@@ -88,14 +84,13 @@ fn openssl_accepts(kind: &str) {
         ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), "411"),
         (format!("{:y<65535}y", "POST / HTTP/1.1\r\nx: "), "431"),
     ] {
-        let mut client = TcpStream::connect(address).expect("the responder");
+        let mut client = TcpStream::connect(&responder.address).expect("the responder");
         client.write_all(request.as_bytes()).expect("the responder reads it");
         let mut answer = [0; 12];
         client.read_exact(&mut answer).expect("an answer");
         assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{request:.60}");
     }
-    let text = tool.shell(&format!("openssl ocsp -url {} {check} 2>&1", url.trim()));
-    responder.kill().and_then(|()| responder.wait()).expect("the responder");
+    let text = tool.shell(&format!("openssl ocsp -url http://{} {check} 2>&1", responder.address));
     assert!(text.contains("Response verify OK") && text.contains("www.pem: good"), "{text}");
     let answer = |label: &str| {
         format!(

@@ -3,17 +3,15 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::{PIN, Tool, fails, run, says, skip};
+use common::{PIN, Tool, fails, findings, log_in, named, run, says, skip};
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
-use jeton_tool::client::{Access, Module, User};
 use serde_json::Value;
 
 /// Returns a directory with a token, and the file of the token. `None` if the module is not built.
@@ -32,23 +30,14 @@ impl Tool {
         self.file("tokens")
     }
 
-    /// Runs `jeton doctor` and checks its exit status. Returns its findings, except the finding
-    /// about locked memory, which depends on the machine.
+    /// Returns the findings, except the one about locked memory, which depends on the machine.
     fn examine(&self, more: &str) -> Vec<Value> {
-        let output = self.command(&format!("doctor --json {more}")).output().expect("the tool starts");
-        let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let all = all.as_array().expect("a list").clone();
-        let wrong = all.iter().any(|row| row["repaired"] != true);
-        assert_eq!(output.status.code(), Some(i32::from(wrong)), "{all:?}");
-        all.into_iter().filter(|row| row["check"] != "memory-lock").collect()
+        findings(&mut self.command(&format!("doctor --json {more}")), &["memory-lock"])
     }
 
     /// Checks that `jeton doctor` has findings with these names and no others. Returns them.
     fn finds(&self, expected: &[&str]) -> Vec<Value> {
-        let all = self.examine("");
-        let names: BTreeSet<_> = all.iter().map(|row| row["check"].as_str().expect("a name")).collect();
-        assert_eq!(names, expected.iter().copied().collect(), "{all:?}");
-        all
+        named(self.examine(""), expected)
     }
 
     /// Checks that `--repair` mends everything.
@@ -351,11 +340,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[test]
 fn process_of_another_test() {
     let Some(module) = jeton_child::role::<String>() else { return };
-    let module = Module::load(module.expect("a path")).expect("the module");
-    module.initialize(None).expect("the configuration");
-    let slot = *module.slots(true).expect("slots").first().expect("a token");
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("the PIN");
+    let (_module, _session) = log_in(module.expect("a path"), None);
     jeton_child::say(&"ready");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("a pipe");
 }

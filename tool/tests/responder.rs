@@ -2,12 +2,11 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Tool, has};
+use common::{Responder, Tool, has};
 
 const CA: &str = "--token mine --label ca";
 
@@ -28,19 +27,9 @@ fn ca() -> Option<Tool> {
     Some(tool)
 }
 
-struct Responder(Child, String);
-
 impl Responder {
-    fn start(tool: &Tool) -> Self {
-        let mut command = tool.command(&format!("ocsp --listen 127.0.0.1:0 {CA}"));
-        let mut process = command.stdout(Stdio::piped()).spawn().expect("the tool");
-        let mut url = String::new();
-        BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
-        Self(process, url.trim().strip_prefix("http://").expect("a URL").to_owned())
-    }
-
     fn connect(&self) -> TcpStream {
-        TcpStream::connect(&self.1).expect("the responder")
+        TcpStream::connect(&self.address).expect("the responder")
     }
 
     /// Sends bytes, and returns what the responder sends until it closes the connection.
@@ -61,12 +50,6 @@ impl Responder {
     }
 }
 
-impl Drop for Responder {
-    fn drop(&mut self) {
-        self.0.kill().and_then(|()| self.0.wait()).expect("the responder");
-    }
-}
-
 fn post(request: &[u8]) -> Vec<u8> {
     [format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", request.len()).as_bytes(), request].concat()
 }
@@ -79,7 +62,7 @@ fn shown(tool: &Tool, response: &[u8]) -> String {
 #[test]
 fn a_response_may_be_cached_until_a_revocation() {
     let Some(tool) = ca() else { return };
-    let responder = Responder::start(&tool);
+    let responder = Responder::start(&tool, CA);
     let request = post(&tool.read("request"));
     let path = tool.shell("openssl base64 -A -in request | sed 's,/,%2F,g; s/+/%2B/g; s/=/%3d/g'");
     let (head, first) = responder.ask(format!("GET /{path} HTTP/1.1\r\n\r\n").as_bytes());
@@ -116,7 +99,7 @@ fn a_response_may_be_cached_until_a_revocation() {
 #[test]
 fn a_slow_client_stops_no_other_one_and_is_disconnected() {
     let Some(tool) = ca() else { return };
-    let responder = Responder::start(&tool);
+    let responder = Responder::start(&tool, CA);
     let start = Instant::now();
     let start_slow = || {
         let mut client = responder.connect();
@@ -145,7 +128,7 @@ fn neither_a_long_list_nor_a_long_request_takes_seconds() {
          SELECT format('%08x', i), authority, 'tls-server', '', '', 0, 1, x'' FROM n, certificate LIMIT 200000",
     )
     .expect("the list is written");
-    let responder = Responder::start(&tool);
+    let responder = Responder::start(&tool, CA);
     responder.ask(&post(&tool.read("nonce")));
     let start = Instant::now();
     for (count, status) in [(16, "www.pem: ERROR"), (17, "malformedrequest"), (600, "malformedrequest")] {

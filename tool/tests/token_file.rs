@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{Tool, run, says, succeed};
+use common::{Tool, refused, says, succeed};
 
 const SEALING: &str = "[store]\nsealing-key = ";
 
@@ -16,12 +16,6 @@ fn new_key(tool: &Tool, name: &str) -> (String, String) {
     assert_eq!(tool.read(name).len(), 32);
     let source = format!("file:{}", tool.file(name));
     (format!("{SEALING}\"{source}\"\n"), source)
-}
-
-/// Runs a command that must fail for this reason.
-fn refused(command: &mut Command, reason: &str) {
-    let (code, text) = run(command);
-    assert!(code > 0 && code != 2 && text.contains(reason), "exit {code}\n{text}");
 }
 
 #[test]

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{CHEAP, Line, PIN, Tool, fails, peer, run, says, succeed};
+use common::{CHEAP, Line, PIN, Tool, fails, findings, log_in, named, peer, refused, run, says, succeed};
 use jeton_peers::Known;
-use jeton_tool::client::{Access, Module, User};
+use jeton_tool::client::User;
 use serde_json::Value;
 use server::{Server, USER, binaries};
 
@@ -152,22 +152,11 @@ impl Setup {
         }
     }
 
-    /// Runs `doctor`. Returns its findings, without those that the machine, the fast server of the
-    /// tests and their weak PIN records cause.
-    fn examine(&self) -> Vec<Value> {
-        let output = self.in_database("doctor --json").output().expect("the tool starts");
-        let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let all = all.as_array().expect("a list").clone();
-        assert_eq!(output.status.code(), Some(i32::from(!all.is_empty())), "{all:?}");
-        let expected = ["memory-lock", "database-durability", "weak-pin-record"];
-        all.into_iter().filter(|row| expected.iter().all(|check| row["check"] != *check)).collect()
-    }
-
+    /// Checks that `doctor` has these findings and no others, except those that the machine, the
+    /// fast server of the tests and their weak PIN records cause. Returns them.
     fn finds(&self, expected: &[&str]) -> Vec<Value> {
-        let all = self.examine();
-        let names: BTreeSet<_> = all.iter().map(|row| row["check"].as_str().expect("a name")).collect();
-        assert_eq!(names, expected.iter().copied().collect(), "{all:?}");
-        all
+        let ignored = ["memory-lock", "database-durability", "weak-pin-record"];
+        named(findings(&mut self.in_database("doctor --json"), &ignored), expected)
     }
 }
 
@@ -217,13 +206,9 @@ fn a_token_moves_to_the_database_and_back() {
 #[test]
 fn a_move_logs_out_a_program_that_uses_the_file() {
     let Some(setup) = Setup::new() else { return };
-    let module = Module::load(Known::Jeton.library().expect("the module")).expect("a module");
     let parameters =
         format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", setup.file("tokens"));
-    module.initialize(Some(&parameters)).expect("a module");
-    let slot = module.slots(true).expect("slots")[0];
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("the user");
+    let (module, session) = log_in(Known::Jeton.library().expect("the module"), Some(&parameters));
     assert_eq!(session.find(&[]).expect("a search").len(), 4);
     succeed(&mut setup.moving("database"));
     let refused = session.find(&[]).expect_err("the token was moved");
@@ -399,11 +384,9 @@ fn tables_of_a_later_version_are_refused_and_stay_as_they_are() {
     setup.make_tables();
     for (format, reason) in [("2", "install the later version"), ("0", "no version of Jeton writes")] {
         setup.sql(&format!("UPDATE format SET version = {format}"));
-        let (code, text) = run(&mut setup.in_database("token info"));
-        assert!(code > 0 && text.contains(reason), "{text}");
+        refused(&mut setup.in_database("token info"), reason);
         setup.finds(&["database"]);
-        let (code, text) = run(&mut setup.moving("database"));
-        assert!(code > 0 && text.contains(reason), "{text}");
+        refused(&mut setup.moving("database"), reason);
         assert_eq!(setup.sql("SELECT version FROM format"), format);
     }
     assert_eq!(setup.places(), (true, false));

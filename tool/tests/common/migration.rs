@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{CHEAP, Scratch, jeton, run, succeed};
+use super::{CHEAP, Scratch, jeton, refused, run, says, succeed};
 
 /// The user's PIN of every old store that has one.
 pub use super::PIN;
@@ -100,8 +100,7 @@ impl Migration {
             wait = wait * 5 / 4 + Duration::from_millis(10);
         }
         assert!(killed > 0);
-        let text = succeed(&mut self.command(arguments));
-        assert!(text.contains(&format!("all {objects} objects already")), "{text}");
+        says(succeed(&mut self.command(arguments)), format!("all {objects} objects already"));
         // A later migration removes the temporary directories of killed migrations.
         sleep(Duration::from_millis(500));
         succeed(&mut self.command(&[arguments, &["--label", "another"]].concat()));
@@ -134,9 +133,8 @@ impl Migration {
         let wanted = format!(
             "{objects} of {objects} objects are migrated; {pairs} of {pairs} private keys are proved"
         );
-        assert!(text.contains(&wanted), "{text}");
-        let again = succeed(&mut self.command(arguments));
-        assert!(again.contains(&format!("all {objects} objects already")), "{again}");
+        says(&text, wanted);
+        says(succeed(&mut self.command(arguments)), format!("all {objects} objects already"));
         assert_eq!(fingerprint(Path::new(&self.old())), before);
         text
     }
@@ -152,8 +150,7 @@ impl Migration {
     /// Runs a migration that must fail with this text, change nothing and leave nothing.
     pub fn refused(&self, arguments: &[&str], text: &str) {
         let before = fingerprint(Path::new(&self.old()));
-        let (code, output) = run(&mut self.command(arguments));
-        assert!(code > 0 && code != 2 && output.contains(text), "exit {code}\n{output}");
+        refused(&mut self.command(arguments), text);
         assert_eq!(self.listed(), Vec::<String>::new());
         assert_eq!(fingerprint(Path::new(&self.old())), before);
     }

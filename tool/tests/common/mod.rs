@@ -7,17 +7,21 @@ pub mod old_store;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::ops::Deref;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use jeton_peers::Known;
 pub use jeton_programs::{Scratch, fails, has, number, peer, run, says, skip, succeed};
+use jeton_tool::client::{Access, Module, Session, User};
 use serde_json::Value;
 
 /// The PINs of the tokens, in the environment of the tool.
 pub const PIN: &str = "87654321";
 pub const SO_PIN: &str = "12345678";
+/// The passphrase of backups, also in the environment.
+pub const PASSPHRASE: &str = "a long passphrase";
 /// The cheapest key derivation, which makes the logins fast.
 pub const CHEAP: &str = "[pin]\nmemory-kib = 8\npasses = 1\n";
 
@@ -31,6 +35,41 @@ pub fn jeton<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) 
 /// thread forks meanwhile could hold it open, and the file could not be executed.
 pub fn copy_tool(to: impl AsRef<Path>) {
     succeed(Command::new("cp").arg(env!("CARGO_BIN_EXE_jeton")).arg(to.as_ref()));
+}
+
+/// Runs a command that must fail for this reason, and not because its usage is wrong.
+pub fn refused(command: &mut Command, reason: impl AsRef<str>) {
+    let (code, text) = run(command);
+    assert!(code > 0 && code != 2, "exit {code}: {command:?}\n{text}");
+    says(text, reason);
+}
+
+/// Runs `jeton doctor --json` and checks its exit status. Returns its findings, except those of the
+/// checks in `ignored`, which depend on the machine and on the tests.
+pub fn findings(doctor: &mut Command, ignored: &[&str]) -> Vec<Value> {
+    let output = doctor.output().expect("the tool starts");
+    let mut all: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list");
+    let wrong = all.iter().any(|row| row["repaired"] != true);
+    assert_eq!(output.status.code(), Some(i32::from(wrong)), "{all:?}");
+    all.retain(|row| ignored.iter().all(|check| row["check"] != *check));
+    all
+}
+
+/// Checks that findings have these names and no others. Returns them.
+pub fn named(all: Vec<Value>, expected: &[&str]) -> Vec<Value> {
+    let names: BTreeSet<_> = all.iter().map(|row| row["check"].as_str().expect("a name")).collect();
+    assert_eq!(names, expected.iter().copied().collect(), "{all:?}");
+    all
+}
+
+/// Loads a module, and logs the user in to its only token.
+pub fn log_in(library: impl AsRef<Path>, parameters: Option<&str>) -> (Module, Session) {
+    let module = Module::load(library).expect("the module");
+    module.initialize(parameters).expect("the configuration");
+    let slot = *module.slots(true).expect("slots").first().expect("a token");
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("the PIN");
+    (module, session)
 }
 
 /// A command line of the tool: words with spaces between them, or a list of words.
@@ -59,12 +98,6 @@ impl<const N: usize> Line for [&str; N] {
 impl Line for [&str] {
     fn words(&self) -> Vec<&str> {
         self.to_vec()
-    }
-}
-
-impl Line for Vec<&str> {
-    fn words(&self) -> Vec<&str> {
-        self.clone()
     }
 }
 
@@ -101,7 +134,7 @@ impl Tool {
         self.write("conf", format!("{CHEAP}{more}"));
     }
 
-    /// Returns a command with the PINs in the environment.
+    /// Returns a command with the PINs and the passphrase in the environment.
     pub fn command(&self, line: &(impl Line + ?Sized)) -> Command {
         self.command_in("tokens", line)
     }
@@ -110,7 +143,7 @@ impl Tool {
     pub fn command_in(&self, tokens: &str, line: &(impl Line + ?Sized)) -> Command {
         let mut command = self.without_pins(line);
         command.env("JETON_DIR", self.file(tokens)).env("JETON_PIN", PIN);
-        command.env("JETON_SO_PIN", SO_PIN);
+        command.env("JETON_SO_PIN", SO_PIN).env("JETON_BACKUP_PASSPHRASE", PASSPHRASE);
         command
     }
 
@@ -179,5 +212,28 @@ impl Tool {
         self.write("message", "hello");
         self.ok(&["sign", "message", "--label", label, "--out", "signature", "--force"]);
         self.ok(&["verify", "message", "--label", label, "--signature", "signature"]);
+    }
+}
+
+/// The tool as an OCSP responder. It ends when this is dropped.
+pub struct Responder {
+    process: Child,
+    pub address: String,
+}
+
+impl Responder {
+    /// Starts the responder of the CA that these options name.
+    pub fn start(tool: &Tool, ca: &str) -> Self {
+        let mut command = tool.command(&format!("ocsp --listen 127.0.0.1:0 {ca}"));
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("the tool");
+        let mut url = String::new();
+        BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
+        Self { process, address: url.trim().strip_prefix("http://").expect("a URL").to_owned() }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.process.kill().and_then(|()| self.process.wait()).expect("the responder");
     }
 }
