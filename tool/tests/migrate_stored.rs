@@ -126,43 +126,33 @@ fn an_altered_value_of_kryoptic_is_found_by_its_tag() {
 #[test]
 fn keys_that_need_the_pin_for_each_use_are_proved() {
     let Some(migration) = KRYOPTIC.migration() else { return };
-    let connection = rusqlite::Connection::open(&migration.from).expect("a database");
     // The private keys need the PIN (0x202).
     let private = "id IN (SELECT id FROM objects WHERE attr = 0 AND val = 3)";
-    let change = format!("UPDATE objects SET val = 1 WHERE attr = 0x202 AND {private}");
-    assert_eq!(connection.execute(&change, []).expect("a change"), KRYOPTIC.pairs);
-    drop(connection);
+    let sql = format!("UPDATE objects SET val = 1 WHERE attr = 0x202 AND {private}");
+    assert_eq!(change(&migration, &sql), KRYOPTIC.pairs);
     let text = succeed(&mut migration.command(&[&LABEL[..], &["--dry-run"]].concat()));
     assert_eq!(text.matches(", proved\n").count(), KRYOPTIC.pairs, "{text}");
     let text = succeed(&mut migration.command(&LABEL));
     assert!(text.contains("35 of 35 objects are migrated; 15 of 15 private keys are proved"), "{text}");
 }
 
-#[test]
-fn another_version_of_the_format_of_kryoptic_is_refused() {
-    let Some(migration) = KRYOPTIC.migration() else { return };
+/// Changes a database of Kryoptic. Returns the number of rows that changed.
+fn change(migration: &Migration, sql: &str) -> usize {
     let connection = rusqlite::Connection::open(&migration.from).expect("a database");
-    connection.execute("UPDATE meta SET value = 'v2' WHERE name = 'version'", []).expect("a change");
-    drop(connection);
-    migration.refused(&LABEL, "has the version \"v2\", and only \"v1\" is supported");
+    connection.execute(sql, []).expect("a change")
 }
 
 #[test]
-fn a_token_of_kryoptic_in_use_or_without_a_pin_is_refused() {
+fn a_token_of_kryoptic_in_use_or_without_a_pin_or_in_another_format_is_refused() {
     let Some(migration) = KRYOPTIC.migration() else { return };
     let journal = Path::new(&migration.old()).join("token.sql-journal");
     fs::write(&journal, "a journal").expect("a file");
     migration.refused(&LABEL, "a program uses this database");
     fs::remove_file(journal).expect("a file");
-    let connection = rusqlite::Connection::open(&migration.from).expect("a database");
-    connection.execute("DELETE FROM meta WHERE value = 'USER'", []).expect("a change");
-    drop(connection);
+    change(&migration, "DELETE FROM meta WHERE value = 'USER'");
     migration.refused(&LABEL, "the user's PIN was never set");
-}
-
-#[test]
-fn a_file_that_is_no_token_is_refused() {
-    let Some(migration) = KRYOPTIC.migration() else { return };
+    change(&migration, "UPDATE meta SET value = 'v2' WHERE name = 'version'");
+    migration.refused(&LABEL, "has the version \"v2\", and only \"v1\" is supported");
     fs::write(&migration.from, "text").expect("a file");
     migration.refused(&LABEL, "no token here");
 }
