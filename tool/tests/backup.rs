@@ -11,13 +11,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
-use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PIN, Tool, run, says, succeed};
+use common::{Tool, fails, log_in, refused, run, says, succeed};
 use cryptoki_sys::{
     CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
     CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_KEY_EXHAUSTED, CKR_OK,
@@ -25,12 +24,11 @@ use cryptoki_sys::{
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
 use jeton_tool::Error;
-use jeton_tool::backup::Protection;
-use jeton_tool::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User, names};
+use jeton_tool::backup::{Protection, recipient_of};
+use jeton_tool::client::{Attribute, Mechanism, ObjectHandle, Session, names};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-const PASSPHRASE: &str = "a long passphrase";
 const WORKERS: usize = 4;
 /// The page size of a token file.
 const PAGE: usize = 4096;
@@ -40,45 +38,23 @@ const LIMITS: &str = "ulimit -t 20 -v 4000000";
 /// The DER of the OID of P-256.
 const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 
-struct Setup {
-    tool: Tool,
-    recipient: String,
+/// Makes a token with a key, and an identity in a file. Returns `None` if the module is not built.
+fn setup() -> Option<Tool> {
+    let tool = Tool::new()?;
+    tool.ok("key generate --type ec:p256 --label first --id 01");
+    let said = tool.ok("backup new-key identity");
+    assert_eq!(said.trim(), format!("Recipient: {}", tool.recipient("identity")));
+    Some(tool)
 }
 
-impl Deref for Setup {
-    type Target = Tool;
-
-    fn deref(&self) -> &Tool {
-        &self.tool
-    }
-}
-
-impl Setup {
-    /// Returns `None` if the module is not built.
-    fn new() -> Option<Self> {
-        let tool = Tool::new()?;
-        tool.ok("key generate --type ec:p256 --label first --id 01");
-        let recipient = new_key(&tool, "identity");
-        Some(Self { tool, recipient })
-    }
-
-    /// A command with this token directory, and with the PINs and a passphrase in the environment.
-    fn command_in(&self, tokens: &str, line: &str) -> Command {
-        let mut command = self.tool.command_in(tokens, line);
-        command.env("JETON_BACKUP_PASSPHRASE", PASSPHRASE);
-        command
-    }
-
-    fn ok(&self, line: &str) -> String {
-        succeed(&mut self.command_in("tokens", line))
-    }
-
-    fn fails(&self, line: &str) -> String {
-        fails(&mut self.command_in("tokens", line))
+impl Tool {
+    /// Returns the recipient of an identity.
+    fn recipient(&self, identity: &str) -> String {
+        recipient_of(Path::new(&self.file(identity))).expect("an identity")
     }
 
     fn create(&self, file: &str) -> String {
-        format!("backup create {file} --recipient {}", self.recipient)
+        format!("backup create {file} --recipient {}", self.recipient("identity"))
     }
 
     fn back_up(&self, file: &str) {
@@ -101,91 +77,78 @@ impl Setup {
     }
 }
 
-/// Makes an identity in a file, and returns its recipient.
-fn new_key(tool: &Tool, file: &str) -> String {
-    let said = tool.ok(&format!("backup new-key {file}"));
-    said.trim().strip_prefix("Recipient: ").expect("a recipient").to_owned()
-}
-
 const RESTORE: &str = "backup restore backup --identity identity";
-
-fn fails(command: &mut Command) -> String {
-    let (code, text) = run(command);
-    assert!(code > 0 && code != 2, "exit {code}: {command:?}\n{text}");
-    text
-}
 
 #[test]
 fn a_backup_for_recipients_is_verified_and_restored_by_each_of_them() {
-    let Some(setup) = Setup::new() else { return };
-    let second = new_key(&setup, "second");
-    setup.write("all", format!("# both\n{}\n{second}\n", setup.recipient));
-    says(setup.ok("backup create backup --recipients-file all"), "Every record opens.");
-    assert_eq!(fs::metadata(setup.file("backup")).expect("a file").mode() & 0o777, 0o600);
+    let Some(tool) = setup() else { return };
+    tool.ok("backup new-key second");
+    tool.write("all", format!("# both\n{}\n{}\n", tool.recipient("identity"), tool.recipient("second")));
+    says(tool.ok("backup create backup --recipients-file all"), "Every record opens.");
+    assert_eq!(fs::metadata(tool.file("backup")).expect("a file").mode() & 0o777, 0o600);
     for identity in ["identity", "second"] {
-        says(setup.ok(&format!("backup verify backup --identity {identity}")), "Every record opens.");
+        says(tool.ok(&format!("backup verify backup --identity {identity}")), "Every record opens.");
     }
-    says(succeed(&mut setup.without_pins("backup verify backup --identity second")), "were not opened");
-    setup.ok("backup new-key stranger");
-    says(setup.fails("backup verify backup --identity stranger"), "for other keys");
-    assert!(setup.fails("backup verify backup").contains("give an --identity"));
-    let restored = setup.restore("backup", "restored", "");
+    says(succeed(&mut tool.without_pins("backup verify backup --identity second")), "were not opened");
+    tool.ok("backup new-key stranger");
+    refused(&mut tool.command("backup verify backup --identity stranger"), "for other keys");
+    refused(&mut tool.command("backup verify backup"), "give an --identity");
+    let restored = tool.restore("backup", "restored", "");
     assert_eq!(restored["label"], "mine");
-    assert_eq!(setup.labels("restored"), setup.labels("tokens"));
-    assert_eq!(setup.files("tokens").iter().filter(|name| name.ends_with(".backup")).count(), 0);
+    assert_eq!(tool.labels("restored"), tool.labels("tokens"));
+    assert_eq!(tool.files("tokens").iter().filter(|name| name.ends_with(".backup")).count(), 0);
 }
 
 #[test]
 fn a_backup_with_a_passphrase_is_restored_on_another_file_system() {
-    let Some(setup) = Setup::new() else { return };
-    setup.ok("backup create backup");
-    let mut wrong = setup.command_in("tokens", "backup verify backup");
-    says(fails(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase")), "the passphrase is wrong");
-    says(setup.fails("backup verify backup --identity identity"), "has a passphrase");
-    let mut short = setup.command_in("tokens", "backup create other");
-    assert!(fails(short.env("JETON_BACKUP_PASSPHRASE", "short")).contains("at least 12"));
-    assert!(!setup.has("other"));
+    let Some(tool) = setup() else { return };
+    tool.ok("backup create backup");
+    let mut wrong = tool.command_in("tokens", "backup verify backup");
+    refused(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase"), "the passphrase is wrong");
+    refused(&mut tool.command("backup verify backup --identity identity"), "has a passphrase");
+    let mut short = tool.command_in("tokens", "backup create other");
+    refused(short.env("JETON_BACKUP_PASSPHRASE", "short"), "at least 12");
+    assert!(!tool.has("other"));
     // A file system in memory, if the machine has one.
     let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let tokens = memory.path().join("tokens");
     let tokens = tokens.to_str().expect("UTF-8");
-    let mut command = setup.command_in("tokens", "backup restore backup");
+    let mut command = tool.command_in("tokens", "backup restore backup");
     succeed(command.env("JETON_DIR", tokens));
-    let mut list = setup.command_in("tokens", "object list");
+    let mut list = tool.command_in("tokens", "object list");
     assert!(succeed(list.env("JETON_DIR", tokens)).contains("first"));
 }
 
 #[test]
 fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
-    let Some(setup) = Setup::new() else { return };
-    let mut stream = setup.command_in("tokens", &setup.create("-"));
+    let Some(tool) = setup() else { return };
+    let mut stream = tool.command_in("tokens", &tool.create("-"));
     let bytes = stream.output().expect("the tool starts").stdout;
-    setup.write("backup", &bytes);
-    let mut verify = setup.command_in("tokens", "backup verify - --identity identity");
-    verify.stdin(File::open(setup.file("backup")).expect("a file"));
+    tool.write("backup", &bytes);
+    let mut verify = tool.command_in("tokens", "backup verify - --identity identity");
+    verify.stdin(File::open(tool.file("backup")).expect("a file"));
     succeed(&mut verify);
-    let again = setup.create("backup");
-    assert!(setup.fails(&again).contains("--force"));
-    assert_eq!(setup.read("backup"), bytes);
-    setup.ok(&format!("{again} --force"));
-    assert_ne!(setup.read("backup"), bytes);
-    let (code, text) = run(&mut setup.command_in("tokens", "backup create x --recipient age1x"));
-    assert_eq!(code, 2, "{text}");
+    let again = tool.create("backup");
+    refused(&mut tool.command(&again), "--force");
+    assert_eq!(tool.read("backup"), bytes);
+    tool.ok(&format!("{again} --force"));
+    assert_ne!(tool.read("backup"), bytes);
+    tool.fails(2, "backup create x --recipient age1x");
 }
 
 #[test]
 fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
-    let Some(setup) = Setup::new() else { return };
-    setup.back_up("backup");
-    let whole = setup.read("backup");
+    let Some(tool) = setup() else { return };
+    tool.back_up("backup");
+    let whole = tool.read("backup");
     let check = |bytes: &[u8], what: &str| {
-        setup.write("bad", bytes);
+        tool.write("bad", bytes);
         for verb in ["verify", "restore"] {
-            let text =
-                fails(&mut setup.command_in("other", &format!("backup {verb} bad --identity identity")));
-            assert!(!text.contains("panicked"), "{what}: {text}");
+            let mut command = tool.command_in("other", &format!("backup {verb} bad --identity identity"));
+            let (code, text) = run(&mut command);
+            assert!(code > 0 && code != 2 && !text.contains("panicked"), "{what}: exit {code}: {text}");
         }
-        assert!(setup.files("other").is_empty(), "{what}");
+        assert!(tool.files("other").is_empty(), "{what}");
     };
     for at in [0, 30, 100, 250, whole.len() / 2, whole.len() - 1] {
         let mut altered = whole.clone();
@@ -199,35 +162,34 @@ fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
 
 /// Returns a command that runs the tool within [`LIMITS`], with the output of `input` as its
 /// standard input.
-fn limited(setup: &Setup, input: &str, line: &str) -> Command {
-    let command = setup.command_in("other", line);
+fn limited(tool: &Tool, input: &str, line: &str) -> Command {
+    let command = tool.command_in("other", line);
     let mut shell = Command::new("bash");
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.current_dir(setup.path()).args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
+    shell.current_dir(tool.path()).args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
     shell.arg(command.get_program()).args(command.get_args());
     shell
 }
 
 #[test]
 fn a_backup_with_an_endless_header_is_refused() {
-    let Some(setup) = Setup::new() else { return };
+    let Some(tool) = setup() else { return };
     for endless in ["tr '\\0' a </dev/zero", "yes -- $'-> a\\n'"] {
         let input = format!("{{ printf 'age-encryption.org/v1\\n-> '; {endless}; }}");
-        let (code, text) = run(&mut limited(&setup, &input, "backup verify - --identity identity"));
-        assert_eq!(code, 1, "{endless}: {text}");
-        assert!(text.contains("its header has more than"), "{endless}: {text}");
+        let mut verify = limited(&tool, &input, "backup verify - --identity identity");
+        says(fails(1, &mut verify), "its header has more than");
     }
 }
 
 /// Everyone who knows a recipient can make a backup for this recipient.
 #[test]
 fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
-    let Some(setup) = Setup::new() else { return };
-    setup.back_up("backup");
-    let header = setup.ok("backup verify backup --identity identity --json");
+    let Some(tool) = setup() else { return };
+    tool.back_up("backup");
+    let header = tool.ok("backup verify backup --identity identity --json");
     let header: Value = serde_json::from_str(&header).expect("JSON");
-    let token = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
-    let copy = setup.file("copy");
+    let token = rusqlite::Connection::open(tool.token_file("tokens")).expect("a token");
+    let copy = tool.file("copy");
     token.execute("VACUUM INTO ?1", [&copy]).expect("a copy");
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'object'";
     let objects: usize = token.query_row(root, [], |row| row.get(0)).expect("a table");
@@ -245,16 +207,16 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     ];
     for (header, store, expected) in cases {
         let content = [b"jeton backup 1\n", header.to_string().as_bytes(), b"\n", &store].concat();
-        setup.write("hostile", encrypted(&setup.recipient, &content));
+        tool.write("hostile", encrypted(&tool.recipient("identity"), &content));
         for verb in ["verify", "restore"] {
             let line = format!("backup {verb} hostile --identity identity");
-            let (code, text) = run(&mut limited(&setup, ":", &line));
+            let (code, text) = run(&mut limited(&tool, ":", &line));
             assert_eq!(code != 0, expected.is_some(), "{verb}: {text}");
             assert!(text.contains(expected.unwrap_or_default()), "{verb}: {text}");
             assert!(!text.contains("panicked"), "{verb}: {text}");
         }
-        assert!(expected.is_none() || setup.files("other").is_empty());
-        let _ = fs::remove_dir_all(setup.file("other"));
+        assert!(expected.is_none() || tool.files("other").is_empty());
+        let _ = fs::remove_dir_all(tool.file("other"));
     }
 }
 
@@ -313,103 +275,103 @@ fn page_of_one_child(child: usize, start: usize) -> Vec<u8> {
 
 #[test]
 fn a_file_with_too_many_recipients_is_refused() {
-    let Some(setup) = Setup::new() else { return };
-    let all = format!("{}\n", setup.recipient).repeat(1041);
-    setup.write("all", &all);
+    let Some(tool) = setup() else { return };
+    let all = format!("{}\n", tool.recipient("identity")).repeat(1041);
+    tool.write("all", &all);
     let create = "backup create backup --recipients-file all";
-    assert!(setup.fails(create).contains("the file has more than"));
-    setup.write("all", &all[..all.len() / 1041 * 1040]);
-    setup.ok(create);
-    setup.ok("backup verify backup --identity identity");
+    refused(&mut tool.command(create), "the file has more than");
+    tool.write("all", &all[..all.len() / 1041 * 1040]);
+    tool.ok(create);
+    tool.ok("backup verify backup --identity identity");
     let twice = format!("{create} --recipients-file all --force");
-    assert!(setup.fails(&twice).contains("its header has more than"));
-    setup.ok("backup verify backup --identity identity");
+    refused(&mut tool.command(&twice), "its header has more than");
+    tool.ok("backup verify backup --identity identity");
 }
 
 #[test]
 fn a_damaged_token_is_not_backed_up() {
-    let Some(setup) = Setup::new() else { return };
-    let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    let Some(tool) = setup() else { return };
+    let store = rusqlite::Connection::open(tool.token_file("tokens")).expect("a token");
     store.execute("DELETE FROM record WHERE id = (SELECT max(id) FROM record)", []).expect("a row");
     drop(store);
-    says(setup.fails(&setup.create("backup")), "its record is missing");
-    assert!(!setup.has("backup"));
+    refused(&mut tool.command(&tool.create("backup")), "its record is missing");
+    assert!(!tool.has("backup"));
 }
 
 #[test]
 fn an_altered_record_is_found_only_with_a_pin() {
-    let Some(setup) = Setup::new() else { return };
-    let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    let Some(tool) = setup() else { return };
+    let store = rusqlite::Connection::open(tool.token_file("tokens")).expect("a token");
     let sql = "UPDATE record SET body = CAST(substr(body, 1, 40) || x'0001' || substr(body, 43) AS BLOB)
                WHERE id = (SELECT id FROM object WHERE private LIMIT 1)";
     assert_eq!(store.execute(sql, []), Ok(1));
     drop(store);
-    let create = setup.create("backup");
-    assert!(setup.fails(&create).contains("its record was altered"));
-    succeed(&mut setup.without_pins(&create));
+    let create = tool.create("backup");
+    refused(&mut tool.command(&create), "its record was altered");
+    succeed(&mut tool.without_pins(&create));
 }
 
 #[test]
 fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
-    let Some(setup) = Setup::new() else { return };
-    let counters = setup.file("counters");
+    let Some(tool) = setup() else { return };
+    let counters = tool.file("counters");
     fs::create_dir(&counters).expect("a directory");
-    setup.configure(&format!("[store]\ncounter-dir = {counters:?}\n"));
-    setup.ok("key generate --type aes:256 --label second");
-    setup.back_up("backup");
-    setup.ok("key generate --type aes:256 --label third");
+    tool.configure(&format!("[store]\ncounter-dir = {counters:?}\n"));
+    tool.ok("key generate --type aes:256 --label second");
+    tool.back_up("backup");
+    tool.ok("key generate --type aes:256 --label third");
     // The original token prevents the restore.
-    says(setup.fails(RESTORE), "move it away first, or restore with a new serial number");
-    fs::rename(setup.file("tokens"), setup.file("old")).expect("a directory");
+    refused(&mut tool.command(RESTORE), "move it away first, or restore with a new serial number");
+    fs::rename(tool.file("tokens"), tool.file("old")).expect("a directory");
     // The state of the backup is older than the counter.
-    says(setup.fails(&format!("{RESTORE} --as-it-is")), "the counter knows a later state");
-    let mut wrong = setup.command_in("tokens", RESTORE);
-    assert!(fails(wrong.env("JETON_PIN", "wrong pin")).contains("the PIN is wrong"));
-    setup.ok(RESTORE);
-    assert_eq!(setup.labels("tokens"), ["first", "second"].map(str::to_owned).into());
-    setup.ok("key generate --type aes:256 --label fourth");
+    refused(&mut tool.command(&format!("{RESTORE} --as-it-is")), "the counter knows a later state");
+    let mut wrong = tool.command_in("tokens", RESTORE);
+    refused(wrong.env("JETON_PIN", "wrong pin"), "the PIN is wrong");
+    tool.ok(RESTORE);
+    assert_eq!(tool.labels("tokens"), ["first", "second"].map(str::to_owned).into());
+    tool.ok("key generate --type aes:256 --label fourth");
     // The original is now older than the counter.
-    says(fails(&mut setup.command_in("old", "object list")), "older copy");
+    refused(&mut tool.command_in("old", "object list"), "older copy");
 }
 
 #[test]
 fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
-    let Some(setup) = Setup::new() else { return };
-    setup.back_up("backup");
-    let restored = setup.restore("backup", "tokens", "--new-serial");
+    let Some(tool) = setup() else { return };
+    tool.back_up("backup");
+    let restored = tool.restore("backup", "tokens", "--new-serial");
     let serial = restored["serial"].as_str().expect("a serial");
-    let list = setup.rows("token list --json");
+    let list = tool.rows("token list --json");
     let serials: BTreeSet<_> = list.iter().map(|slot| slot["token"]["serial"].to_string()).collect();
     assert_eq!(serials.len(), 3, "{list:?}");
     let find = format!("object list --serial {serial} --label first --json");
-    assert_eq!(setup.rows(&find).len(), 2);
-    setup.write("message", "message");
+    assert_eq!(tool.rows(&find).len(), 2);
+    tool.write("message", "message");
     let name = "--label first --class private --out signature";
-    setup.ok(&format!("sign message --serial {serial} {name}"));
-    let files = setup.files("tokens");
+    tool.ok(&format!("sign message --serial {serial} {name}"));
+    let files = tool.files("tokens");
     let mut serials = files.iter().filter_map(|name| name.strip_suffix(".jeton"));
     let original = serials.find(|name| *name != serial).expect("the original");
-    setup.ok(&format!("verify message --serial {original} --label first --signature signature"));
+    tool.ok(&format!("verify message --serial {original} --label first --signature signature"));
     // Each token has its own token key, so a new key for one token does not change the other token.
-    setup.ok(&format!("rekey --serial {serial}"));
-    setup.ok(&format!("object list --login --serial {original}"));
+    tool.ok(&format!("rekey --serial {serial}"));
+    tool.ok(&format!("object list --login --serial {original}"));
 }
 
 #[test]
 fn only_the_original_token_uses_a_key_that_counts_its_uses() {
-    let Some(setup) = Setup::new() else { return };
+    let Some(tool) = setup() else { return };
     let uses = |tokens: &str, code| {
-        assert!(succeeds(&mut worker(&setup, tokens, &Role::Use(code))), "{tokens}");
+        assert!(succeeds(&mut worker(&tool, tokens, &Role::Use(code))), "{tokens}");
     };
-    assert!(succeeds(&mut worker(&setup, "tokens", &Role::Limit)));
-    setup.back_up("backup");
+    assert!(succeeds(&mut worker(&tool, "tokens", &Role::Limit)));
+    tool.back_up("backup");
     uses("tokens", CKR_OK);
-    setup.restore("backup", "independent", "--new-serial");
+    tool.restore("backup", "independent", "--new-serial");
     uses("independent", CKR_KEY_EXHAUSTED);
-    setup.restore("backup", "later", "");
+    tool.restore("backup", "later", "");
     uses("later", CKR_KEY_EXHAUSTED);
     // A new token key is no copy.
-    setup.ok("rekey");
+    tool.ok("rekey");
     for code in [CKR_OK, CKR_OK, CKR_OK, CKR_OK, CKR_KEY_EXHAUSTED] {
         uses("tokens", code);
     }
@@ -417,35 +379,35 @@ fn only_the_original_token_uses_a_key_that_counts_its_uses() {
 
 #[test]
 fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
-    let Some(setup) = Setup::new() else { return };
-    setup.back_up("backup");
-    let token = setup.token_file("tokens");
+    let Some(tool) = setup() else { return };
+    tool.back_up("backup");
+    let token = tool.token_file("tokens");
     fs::remove_file(&token).expect("a file");
     fs::write(format!("{token}-wal"), "left over").expect("the directory is writable");
-    says(setup.fails(RESTORE), "jeton-wal");
+    refused(&mut tool.command(RESTORE), "jeton-wal");
     assert!(!Path::new(&token).exists());
 }
 
 #[test]
 fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
-    let Some(setup) = Setup::new() else { return };
-    setup.ok("sealing-key new sealing");
-    setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.file("sealing")));
-    setup.ok("sealing-key set");
-    setup.back_up("backup");
-    setup.restore("backup", "restored", "");
-    assert!(setup.labels("restored").contains("first"));
-    setup.configure("");
-    says(fails(&mut setup.command_in("third", RESTORE)), "without the sealing key");
+    let Some(tool) = setup() else { return };
+    tool.ok("sealing-key new sealing");
+    tool.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", tool.file("sealing")));
+    tool.ok("sealing-key set");
+    tool.back_up("backup");
+    tool.restore("backup", "restored", "");
+    assert!(tool.labels("restored").contains("first"));
+    tool.configure("");
+    refused(&mut tool.command_in("third", RESTORE), "without the sealing key");
 }
 
 #[test]
 fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
-    let Some(setup) = Setup::new() else { return };
+    let Some(tool) = setup() else { return };
     for number in 0..20 {
-        setup.ok(&format!("key generate --type aes:256 --label key-{number}"));
+        tool.ok(&format!("key generate --type aes:256 --label key-{number}"));
     }
-    setup.back_up("whole");
+    tool.back_up("whole");
     let kill = |mut command: Command, after: u64| {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool starts");
         std::thread::sleep(Duration::from_millis(after));
@@ -454,43 +416,39 @@ fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
     };
     let rounds = common::number("JETON_BACKUP_ROUNDS", 12);
     for after in (0..rounds).map(|round| 25 * round / rounds) {
-        kill(setup.command_in("tokens", &format!("{} --force", setup.create("killed"))), after);
-        if setup.has("killed") {
-            setup.ok("backup verify killed --identity identity");
-            fs::remove_file(setup.file("killed")).expect("a file");
+        kill(tool.command_in("tokens", &format!("{} --force", tool.create("killed"))), after);
+        if tool.has("killed") {
+            tool.ok("backup verify killed --identity identity");
+            fs::remove_file(tool.file("killed")).expect("a file");
         }
         let restore = "backup restore whole --identity identity";
         let tokens = format!("restored-{after}");
-        let done = kill(setup.command_in(&tokens, restore), after);
-        if !setup.files(&tokens).iter().any(|name| name.ends_with(".jeton")) {
+        let done = kill(tool.command_in(&tokens, restore), after);
+        if !tool.files(&tokens).iter().any(|name| name.ends_with(".jeton")) {
             assert!(!done);
-            succeed(&mut setup.command_in(&tokens, restore));
+            succeed(&mut tool.command_in(&tokens, restore));
         }
-        assert_eq!(setup.labels(&tokens).len(), 21);
+        assert_eq!(tool.labels(&tokens).len(), 21);
     }
-    setup.back_up("last");
-    let rest = setup.files("tokens");
+    tool.back_up("last");
+    let rest = tool.files("tokens");
     assert!(!rest.iter().any(|name| name.ends_with(".backup") || name.ends_with(".new")), "{rest:?}");
-    let rest = setup.files(".");
+    let rest = tool.files(".");
     assert!(!rest.iter().any(|name| name.starts_with(".tmp")), "{rest:?}");
 }
 
 #[test]
 fn a_full_disk_leaves_no_backup() {
-    let Some(setup) = Setup::new() else { return };
+    let Some(tool) = setup() else { return };
     // `ulimit -f` makes a write fail, as a full disk does.
-    let script = format!(
-        "trap '' XFSZ; ulimit -f 8; exec {} backup create small --recipient {}",
-        env!("CARGO_BIN_EXE_jeton"),
-        setup.recipient
-    );
+    let script =
+        format!("trap '' XFSZ; ulimit -f 8; exec {} {}", env!("CARGO_BIN_EXE_jeton"), tool.create("small"));
     let mut command = Command::new("bash");
-    command.args(["-c", &script]).current_dir(setup.path());
-    command.env("JETON_CONF", setup.file("conf")).env("JETON_DIR", setup.file("tokens"));
-    let (code, text) = run(&mut command);
-    assert_eq!(code, 1, "{text}");
-    assert!(!setup.has("small"));
-    assert!(!setup.files("tokens").iter().any(|name| name.ends_with(".backup")));
+    command.args(["-c", &script]).current_dir(tool.path());
+    command.env("JETON_CONF", tool.file("conf")).env("JETON_DIR", tool.file("tokens"));
+    fails(1, &mut command);
+    assert!(!tool.has("small"));
+    assert!(!tool.files("tokens").iter().any(|name| name.ends_with(".backup")));
 }
 
 /// The work of another process of this test, in the directory of the test.
@@ -507,10 +465,10 @@ enum Role {
     Use(u64),
 }
 
-fn worker(setup: &Setup, tokens: &str, role: &Role) -> Child {
+fn worker(tool: &Tool, tokens: &str, role: &Role) -> Child {
     let mut command = jeton_child::of_test("process_of_another_test", role);
-    command.current_dir(setup.path());
-    command.env("JETON_CONF", setup.file("conf")).env("JETON_DIR", setup.file(tokens));
+    command.current_dir(tool.path());
+    command.env("JETON_CONF", tool.file("conf")).env("JETON_DIR", tool.file(tokens));
     Child::start(&mut command).expect("this test starts")
 }
 
@@ -522,14 +480,13 @@ fn succeeds(child: &mut Child) -> bool {
 /// Not a test: [`worker`] starts this function in a process of its own.
 #[test]
 fn process_of_another_test() {
-    match jeton_child::role() {
-        None => {}
-        Some(role) => match role.expect("a role") {
-            Role::Work(number) => generate_keys(number),
-            Role::Check(expected) => check_keys(&expected),
-            Role::Limit => limit_key(),
-            Role::Use(code) => use_limited_key(code),
-        },
+    let Some(role) = jeton_child::role() else { return };
+    let (_module, session) = log_in(Known::Jeton.library().expect("the module"), None);
+    match role.expect("a role") {
+        Role::Work(number) => generate_keys(&session, number),
+        Role::Check(expected) => check_keys(&session, &expected),
+        Role::Limit => limit_key(&session),
+        Role::Use(code) => use_limited_key(&session, code),
     }
 }
 
@@ -537,10 +494,10 @@ fn process_of_another_test() {
 /// keys sign.
 #[test]
 fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
-    let Some(setup) = Setup::new() else { return };
+    let Some(tool) = setup() else { return };
     let seconds = common::number("JETON_BACKUP_SECONDS", 4);
     let mut workers: Vec<_> =
-        (0..WORKERS).map(|number| worker(&setup, "tokens", &Role::Work(number))).collect();
+        (0..WORKERS).map(|number| worker(&tool, "tokens", &Role::Work(number))).collect();
     let mut acknowledged = BTreeSet::new();
     let mut hear = |acknowledged: &mut BTreeSet<String>| {
         for worker in &mut workers {
@@ -554,35 +511,25 @@ fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
         hear(&mut acknowledged);
         let name = format!("backup-{}", backups.len());
         let start = Instant::now();
-        setup.back_up(&name);
+        tool.back_up(&name);
         backups.push((name, acknowledged.clone(), start.elapsed()));
     }
-    setup.write("stop", "");
+    tool.write("stop", "");
     assert!(workers.iter_mut().all(succeeds));
     assert!(backups.iter().any(|(_, acknowledged, _)| !acknowledged.is_empty()));
     for (name, acknowledged, elapsed) in backups {
         let tokens = format!("{name}-tokens");
-        let objects = &setup.restore(&name, &tokens, "")["objects"];
+        let objects = &tool.restore(&name, &tokens, "")["objects"];
         println!(
             "{name}: {} keys acknowledged before, {objects} objects, made in {:.2} s",
             acknowledged.len(),
             elapsed.as_secs_f64()
         );
-        assert!(succeeds(&mut worker(&setup, &tokens, &Role::Check(acknowledged))), "{name}");
+        assert!(succeeds(&mut worker(&tool, &tokens, &Role::Check(acknowledged))), "{name}");
     }
 }
 
-fn session() -> (Module, Session) {
-    let module = Module::load(Known::Jeton.library().expect("the module")).expect("the module");
-    module.initialize(None).expect("the configuration");
-    let slot = *module.slots(true).expect("slots").first().expect("a token");
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("the PIN");
-    (module, session)
-}
-
-fn generate_keys(number: usize) {
-    let (_module, session) = session();
+fn generate_keys(session: &Session, number: usize) {
     let mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
     for count in 0.. {
         if Path::new("stop").exists() {
@@ -600,13 +547,12 @@ fn generate_keys(number: usize) {
         let public = name(vec![Attribute::bytes(CKA_EC_PARAMS, P256), Attribute::flag(CKA_VERIFY, true)]);
         let private = name(vec![Attribute::flag(CKA_SIGN, true)]);
         let (public, private) = session.generate_key_pair(&mechanism, &public, &private).expect("a pair");
-        assert!(signs(&session, private, public));
+        assert!(signs(session, private, public));
         jeton_child::say(&label);
     }
 }
 
-fn limit_key() {
-    let (_module, session) = session();
+fn limit_key(session: &Session) {
     let name = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_ID, "limited")];
     let limit = Attribute::number(names::JETON_USES_LEFT, 5);
     let public = [&name[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
@@ -614,24 +560,22 @@ fn limit_key() {
     session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private).expect("a pair");
 }
 
-fn use_limited_key(expected: u64) {
-    let (_module, session) = session();
-    let key = of_class(&session, CKO_PRIVATE_KEY, Some(b"limited"))[0];
+fn use_limited_key(session: &Session, expected: u64) {
+    let key = of_class(session, CKO_PRIVATE_KEY, Some(b"limited"))[0];
     session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
     assert_eq!(session.sign(b"data", &mut [0; 64]).map_or_else(|failure| failure.code, |_| CKR_OK), expected);
 }
 
-fn check_keys(expected: &BTreeSet<String>) {
-    let (_module, session) = session();
+fn check_keys(session: &Session, expected: &BTreeSet<String>) {
     let mut missing: BTreeSet<_> = expected.iter().map(String::as_str).collect();
-    let labels: Vec<_> = of_class(&session, CKO_PRIVATE_KEY, None)
+    let labels: Vec<_> = of_class(session, CKO_PRIVATE_KEY, None)
         .into_iter()
         .map(|key| (key, session.attribute(key, CKA_ID).expect("an ID")))
         .collect();
     for (private, id) in &labels {
-        let public = of_class(&session, CKO_PUBLIC_KEY, Some(id));
+        let public = of_class(session, CKO_PUBLIC_KEY, Some(id));
         assert_eq!(public.len(), 1, "{id:?}");
-        assert!(signs(&session, *private, public[0]), "{id:?}");
+        assert!(signs(session, *private, public[0]), "{id:?}");
         missing.remove(str::from_utf8(id).expect("a label"));
     }
     assert!(missing.is_empty(), "{missing:?}");
@@ -653,11 +597,11 @@ fn signs(session: &Session, private: ObjectHandle, public: ObjectHandle) -> bool
 
 #[test]
 fn a_token_directory_that_everybody_may_change_gets_no_token() {
-    let Some(setup) = Setup::new() else { return };
-    setup.back_up("backup");
-    let open = setup.file("open");
+    let Some(tool) = setup() else { return };
+    tool.back_up("backup");
+    let open = tool.file("open");
     fs::create_dir(&open).expect("a directory");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("its owner");
-    fails(&mut setup.command_in("open", RESTORE));
-    assert!(setup.files("open").is_empty());
+    refused(&mut tool.command_in("open", RESTORE), "");
+    assert!(tool.files("open").is_empty());
 }
