@@ -263,7 +263,7 @@ where
         builder.margin(12).margin_right(28).x_label_area_size(48).y_label_area_size(y.room);
         let mut chart = builder.build_cartesian_2d(x.range, y.range)?;
         let mut mesh = chart.configure_mesh();
-        mesh.x_desc(x.name).y_desc(y.name).label_style(FONT).axis_desc_style(FONT);
+        mesh.x_desc(plain(x.name)).y_desc(plain(y.name)).label_style(FONT).axis_desc_style(FONT);
         mesh.x_label_formatter(&x.label).y_label_formatter(&y.label);
         // Only the lines at the labels: finer ones make a moiré.
         mesh.max_light_lines(0).bold_line_style(BLACK.mix(0.15));
