@@ -47,9 +47,9 @@ impl Connection<'_> {
             warn!(?error, "cannot list the tokens");
         }
         let (standing, connections) = (Arc::clone(&self.standing), AtomicUsize::new(1));
-        let (since, (is_ended, tickets, refused, pace)) = (Instant::now(), Default::default());
+        let (since, (is_ended, tickets, ended, refused, pace)) = (Instant::now(), Default::default());
         let application =
-            Application { module, standing, is_ended, since, connections, tickets, refused, pace };
+            Application { module, standing, is_ended, since, connections, tickets, ended, refused, pace };
         let application = Arc::new(application);
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
@@ -230,6 +230,7 @@ impl Connection<'_> {
                 self.ticket(application, session, kind, pin, mark)
             }
             (Function::C_Logout, CKR_OK, _) => {
+                lock(&application.ended).insert(slot()?, logouts(application, session)?);
                 lock(&application.tickets).remove(&slot()?);
                 None
             }
@@ -248,9 +249,7 @@ impl Connection<'_> {
     ) -> Option<Vec<u8>> {
         let slot = slot_of(&application.module, session)?;
         let token = serial(&application.module, session)?;
-        let logouts =
-            application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
-        let login = Login { user, logouts: logouts.ok()?, mark, pin };
+        let login = Login { user, logouts: logouts(application, session)?, mark, pin };
         let ticket = self.agent.tickets.seal(&Holder { peer: self.peer(), token: &token }, &login)?;
         lock(&application.tickets).insert(slot, ticket.clone());
         Some(ticket)
@@ -275,8 +274,9 @@ impl Connection<'_> {
             }
             let session = SessionHandle(session);
             application.module.with_session(session, |session| {
-                // The ticket of a login that the application has ended arrives late.
-                if login.logouts < session.logouts() {
+                // The ticket of a login that the application has ended arrives late. The end of the
+                // last session that was opened here is no logout: others may wait for their calls.
+                if lock(&application.ended).get(&slot).is_some_and(|ended| login.logouts < *ended) {
                     return Err(Error::UserNotLoggedIn);
                 }
                 session.set_logouts(login.logouts);
@@ -325,6 +325,11 @@ fn makes_otp(module: &Module, session: u64, call: &Call<'_>) -> bool {
     let signs = matches!(call.function, Function::C_Sign | Function::C_SignFinal)
         && matches!(call.arguments.last(), Some(Argument::Output(true, _)));
     signs && module.with_session(SessionHandle(session), |session| Ok(session.signs_otp())).unwrap_or(false)
+}
+
+/// Returns how many logins on the token of a session have ended.
+fn logouts(application: &Application, session: u64) -> Option<u64> {
+    application.module.with_session(SessionHandle(session), |session| Ok(session.logouts())).ok()
 }
 
 /// Makes a call of `C_WaitForSlotEvent` that waits one that does not. Returns whether it was: the

@@ -69,6 +69,8 @@ struct Application {
     connections: AtomicUsize,
     /// The ticket of the login to each token. A client whose answer was lost logs in again for it.
     tickets: Mutex<HashMap<SlotId, Vec<u8>>>,
+    /// How many logins had ended at the last logout.
+    ended: Mutex<HashMap<SlotId, u64>>,
     /// The functions of which a refusal was logged as an error.
     refused: Mutex<HashSet<&'static str>>,
     pace: Pace,
