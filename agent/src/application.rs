@@ -230,8 +230,8 @@ impl Connection<'_> {
                 self.ticket(application, session, kind, pin, mark)
             }
             (Function::C_Logout, CKR_OK, _) => {
-                lock(&application.ended).insert(slot()?, logouts(application, session)?);
                 lock(&application.tickets).remove(&slot()?);
+                lock(&application.ended).insert(slot()?, logouts(application, session)?);
                 None
             }
             _ => None,
