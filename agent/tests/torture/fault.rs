@@ -39,8 +39,6 @@ const NETWORK: &[Fault] = &[Delay, Split, Truncate, Repeat, Freeze, Reset];
 /// The faults of processes and of the disk.
 const MACHINE: &[Fault] =
     &[StopAgent, KillAgent, EndAgent, ReloadAgent, StopClient, KillClient, FillDisk, FailDisk];
-/// Faults that a run has only if the variable names them: today, SIGHUP ends the agent.
-const ON_DEMAND: &[Fault] = &[ReloadAgent];
 
 /// The faults of a run.
 pub struct Chosen {
@@ -54,10 +52,8 @@ impl Chosen {
     pub fn read(has_disk: bool) -> Self {
         let names = std::env::var("JETON_TORTURE_FAULTS").ok();
         let names: Option<Vec<_>> = names.as_ref().map(|names| names.split(',').collect());
-        let is_chosen = |fault: &Fault| match &names {
-            Some(names) => names.contains(&format!("{fault:?}").as_str()),
-            None => !ON_DEMAND.contains(fault),
-        };
+        let is_chosen =
+            |fault: &Fault| names.as_ref().is_none_or(|names| names.contains(&format!("{fault:?}").as_str()));
         let is_possible = |fault: &Fault| has_disk || !matches!(fault, FillDisk | FailDisk);
         let choose = |all: &[Fault]| all.iter().copied().filter(is_chosen).filter(is_possible).collect();
         Self { network: choose(NETWORK), machine: choose(MACHINE) }
