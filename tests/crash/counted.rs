@@ -7,14 +7,9 @@ use std::ffi::c_ulong;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton::backend::Provider;
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::Access;
-
 use crate::power::Recording;
+use crate::prelude::*;
 use crate::process::{Process, Random, argument, client, directory, rounds, token, try_with, unlock};
-use crate::support::{Attributes, Client, Directory, none, plain};
 use crate::vfs::{self, Event};
 use crate::worker::{log_in, pin, try_log_in};
 

@@ -8,14 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle};
-use jeton::module::{Access, User};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::keys::Kind;
+use crate::prelude::*;
 use crate::process::{Process, Random, client, number, role_of, token};
-use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 use crate::vfs::{self, Failure, Fault};
 
 const WRONG: &[u8] = b"a wrong one";
@@ -186,7 +182,7 @@ fn work(client: &Client) -> Said {
     said.push(("pair", client.generate(session, Kind::P256.generator(), &request, &both).map(drop)));
     let one = |label: &str| {
         client.find_init(session, &none().label(label).template())?;
-        let mut found = [jeton::id::ObjectHandle(0); 2];
+        let mut found = [ObjectHandle(0); 2];
         let count = client.module.find(session, &mut found);
         let _ = client.find_final(session);
         if count? == 1 { Ok(found[0]) } else { Err(Error::ObjectHandleInvalid) }

@@ -13,14 +13,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, token_flag as flag};
-use jeton::module::User;
+use jeton::id::token_flag as flag;
 
 use crate::faults::failures;
-use crate::keys::{Kind, pair};
+use crate::prelude::*;
 use crate::process::{Process, client, directory, role_of, token, unlock};
-use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 
 const WRONG: &[u8] = b"a wrong one";
 const LIMIT: u32 = 3;

@@ -2,17 +2,11 @@
 
 use std::sync::Arc;
 
-use jeton::backend::Provider;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Access, Module, Output, User};
 use jeton::secret::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::keys::{Kind, key_object, pair};
+use crate::prelude::*;
 use crate::process::{Process, argument, directory, number, token, with};
-use crate::support::{Client, Directory, PIN, aead_params, none, plain};
 
 const KIB: u64 = 1 << 10;
 /// The number and the length of the secrets of a child. Together they need more than one chunk of
@@ -186,7 +180,7 @@ fn use_key(client: &Client, kind: Kind) {
     client.close_session(session).expect("a session");
 }
 
-type Pair = (jeton::id::ObjectHandle, jeton::id::ObjectHandle);
+type Pair = (ObjectHandle, ObjectHandle);
 
 fn agree(client: &Client, session: SessionHandle, (public, private): Pair) {
     let peer = client.read(session, public, A::EC_POINT).expect("a point").into();

@@ -4,13 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
-use jeton::module::Access;
-
-use crate::keys::{Kind, pair};
 use crate::many::{self, client, tokens_of, user};
+use crate::prelude::*;
 use crate::process::{Process, Random, argument, directory, numbers, seconds, texts, together};
-use crate::support::{Client, PIN, data, none, plain};
 
 /// In each group of this number of rounds, one round leaves its object.
 const LEFT: usize = 8;

@@ -4,13 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton::backend::Provider;
-use jeton::id::{SessionHandle, SlotId};
-use jeton::module::{Access, User};
-
 use crate::model::Model;
+use crate::prelude::*;
 use crate::process::{self, Process, Random, argument, directory, number};
-use crate::support::{Client, Directory, Functions};
 use crate::worker::{Task, Worker, pin, try_log_in};
 
 pub fn count() -> usize {

@@ -1,10 +1,7 @@
 //! Keys that are generated, used and destroyed leak no memory.
 
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-
-use crate::keys::{Kind, key_object, pair};
+use crate::prelude::*;
 use crate::process::{Process, client, directory, number, token};
-use crate::support::{none, plain};
 
 /// In each group of this number of key pairs, one pair consists of token objects. The others are
 /// session objects.

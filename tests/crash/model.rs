@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-
-use crate::support::{Client, none, plain};
+use crate::prelude::*;
 
 /// The state of the objects that have one label, or of the user's PIN.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,16 +4,12 @@ use std::fs::File;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jeton::backend::Provider;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId, token_flag};
-use jeton::module::{Access, Module, User};
+use jeton::id::token_flag;
 use rustix::process::Resource;
 
-use crate::keys::{Kind, pair};
 use crate::limits::limit;
+use crate::prelude::*;
 use crate::process::{Process, directory, number, seconds};
-use crate::support::{Client, Functions, PIN, none, plain};
 
 // Signatures with more tokens than may be open.
 

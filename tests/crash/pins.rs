@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use jeton::error::Error;
 use jeton::id::token_flag as flag;
-use jeton::module::User;
 
+use crate::prelude::*;
 use crate::process::{Process, argument, client, directory, ready, together, token, unlock};
-use crate::support::{Client, Directory, PIN};
 
 const LIMIT: u32 = 10;
 const PROCESSES: usize = 10;

@@ -8,17 +8,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton::backend::Provider;
-use jeton::error::Result;
-use jeton::id::SlotId;
-use jeton::module::User;
 use jeton_child::Child;
 pub use jeton_child::Random;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN};
+use crate::prelude::*;
 
 /// The name of a role, the directory of the tokens, and the argument of the child.
 type Role = (String, PathBuf, Value);

@@ -11,20 +11,16 @@ use std::sync::Arc;
 use argon2::{Algorithm, Argon2, Params as Cost, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use jeton::backend::{Hash, Provider, des3};
+use jeton::backend::des3;
 use jeton::id::mechanism_flag;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{self, Action, MechanismRow};
-use jeton::module::{Access, User};
 use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
-use jeton::object::template::{Given, Raw, Template};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::keys::{Kind, key_object};
+use crate::prelude::*;
 use crate::process::{Process, Random, argument, directory, number};
 use crate::scan::{Scanner, Sought, Turned};
-use crate::support::{Client, Directory, Functions, LABEL, none, shown};
 use crate::uses::{Fixture, generate};
 
 #[derive(Serialize, Deserialize)]
@@ -489,7 +485,7 @@ pub fn case() {
 fn set_up(directory: &Arc<Directory>, plan: &Plan) {
     let module = Functions::new();
     module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");
-    let slot = module.slots().expect("slots").first().copied().unwrap_or(jeton::id::SlotId(0));
+    let slot = module.slots().expect("slots").first().copied().unwrap_or(SlotId(0));
     module.init_token(slot, &plan.pins[0].bytes(), LABEL).expect("a token");
     let session = module.open_session(slot, Access::ReadWrite).expect("a session");
     module.login(session, User::SecurityOfficer, &plan.pins[0].bytes()).expect("the SO");

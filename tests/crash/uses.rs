@@ -2,24 +2,17 @@
 
 use std::thread;
 
-use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Direction, Hash};
-use jeton::error::{Error, Result};
-use jeton::id::{
-    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
-    mechanism_flag as flag,
-};
+use jeton::backend::{CipherMode, CipherScheme};
+use jeton::id::mechanism_flag as flag;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{
-    Action, AgreementKdf, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismRow,
-};
-use jeton::mechanism::{Params, Primitive, Shape};
-use jeton::module::{Derived, Output};
+use jeton::mechanism::{Action, AgreementKdf, Asymmetric, Derivation, MechanismRow};
+use jeton::mechanism::{Primitive, Shape};
+use jeton::module::Derived;
 
-use crate::keys::key_object;
+use crate::prelude::*;
 use crate::scan::Sought;
-use crate::support::{Client, none, plain, shown};
 
 /// A key, with the other objects that its uses need.
 pub struct Fixture<'a> {

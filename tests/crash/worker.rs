@@ -1,15 +1,11 @@
 //! The process that is killed: it creates, changes and destroys objects, generates keys and changes
 //! the PIN endlessly.
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::User;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::Kind;
 use crate::model::Model;
+use crate::prelude::*;
 use crate::process::{Process, Random, argument, client, directory};
-use crate::support::{Attributes, Client, Directory, none};
 
 /// The maximum number of labels with objects. At this number, a process only destroys objects and
 /// changes the PIN.

@@ -1,12 +1,10 @@
 //! What an administrator of the database can change, and how it is detected: docs/postgresql.md,
 //! "What an administrator of the database can do".
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, ObjectClass, token_flag as flag};
-use jeton::module::User;
+use jeton::id::token_flag as flag;
 
+use crate::prelude::*;
 use crate::support::server::Server;
-use crate::support::{Client, Directory, PIN, data, none};
 use crate::{another, host, provider, server};
 
 /// Runs SQL as the superuser, in the schema of a token.

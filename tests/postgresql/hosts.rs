@@ -5,13 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jeton::admin::{Pins, TokenFile};
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::Params;
-use jeton::module::{Output, User};
 
-use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, PIN, SO_PIN, data, none, plain};
+use crate::prelude::*;
 use crate::{another, host, number, provider, server};
 
 /// The bound of docs/postgresql.md, and a second for a busy machine.
@@ -123,7 +118,7 @@ fn right_pins_of_ten_hosts_never_lock() {
 /// Uses the counter of a key. Returns the value that was used.
 fn count(client: &Client, session: SessionHandle, key: ObjectHandle) -> Vec<u8> {
     let params = Params::Otp { counter: None, digits: None, format: None, flags: 0 };
-    let mechanism = jeton::mechanism::Mechanism { params, ..plain(M::HOTP) };
+    let mechanism = Mechanism { params, ..plain(M::HOTP) };
     client.sign_init(session, &mechanism, key).expect("an operation");
     let mut info = vec![0; 256];
     let len = client.module.sign(session, b"", Output::Buffer(&mut info)).expect("a password");

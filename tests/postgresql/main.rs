@@ -16,6 +16,8 @@
 #[path = "../token/keys.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
 mod keys;
+#[path = "../token/prelude.rs"]
+mod prelude;
 #[path = "../token/support.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
 mod support;

@@ -8,13 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-
-use crate::keys::{Kind, pair};
+use crate::prelude::*;
 use crate::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::{Client, Directory, PIN, data, none, plain};
 use crate::{number, provider, server};
 
 /// `timeout-seconds` of the hosts.
@@ -103,7 +99,7 @@ fn configuration(server: &Server, directory: &Directory) -> String {
 
 /// The sorted labels of the data objects.
 fn labels(client: &Client) -> Vec<String> {
-    let session = client.open_session(client.slot, jeton::module::Access::ReadOnly).expect("a session");
+    let session = client.open_session(client.slot, Access::ReadOnly).expect("a session");
     let found = client.find(session, &none().number(A::CLASS, ObjectClass::DATA.0));
     let label = |object: &ObjectHandle| {
         String::from_utf8(client.read(session, *object, A::LABEL).expect("a label")).expect("text")

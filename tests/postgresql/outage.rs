@@ -3,13 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass};
-use jeton::module::{Output, User};
-
-use crate::keys::{Kind, pair};
+use crate::prelude::*;
 use crate::support::server::Server;
-use crate::support::{PIN, data, none, plain};
 use crate::{another, host, server};
 
 /// How long a client may need to find the server again: the longest pause of the store, and the

@@ -1,10 +1,8 @@
 //! The configuration of the database, and the settings of the server: which of them the module
 //! accepts, and which it refuses.
 
-use jeton::error::Error;
-
+use crate::prelude::*;
 use crate::support::server::Server;
-use crate::support::{Directory, Functions, data};
 use crate::{host, provider, server};
 
 fn start(store: &str) -> Result<(), Error> {

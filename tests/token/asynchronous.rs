@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle, token_flag};
+use jeton::id::token_flag;
 use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
-use jeton::module::{Access, Completed, Module, User, Wait};
+use jeton::module::{Completed, Wait};
 
-use crate::keys::Kind;
-use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, none, one_user, plain};
+use crate::prelude::*;
 
 fn session(client: &Client) -> SessionHandle {
     let session = client.open_async_session(client.slot, Access::ReadWrite).expect("a session");
@@ -59,7 +57,7 @@ fn key_pair_generation_runs_while_the_session_works() {
 fn secret_key_generation_is_pending_and_errors_return_at_once() {
     let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, session(&client));
-    let make = |request: &crate::support::Attributes| client.generate_key(session, M::AES_KEY_GEN, request);
+    let make = |request: &Attributes| client.generate_key(session, M::AES_KEY_GEN, request);
     assert_eq!(make(&none()), Err(Error::TemplateIncomplete));
     assert_eq!(make(&Kind::Aes.request()), Err(Error::Pending));
     let done = complete(&client, session, GenerateKey).expect("a key");

@@ -6,14 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jeton::admin::{Pins, SealingChange, TokenFile};
-use jeton::backend::Provider;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-use jeton::module::{Access, User};
 use rusqlite::Connection;
 
-use crate::keys::{Kind, key_object, pair, secret};
-use crate::support::{Attributes, Client, DEFAULT, Directory, PIN, SO_PIN, data, none, one_user, plain};
+use crate::prelude::*;
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
@@ -252,7 +247,7 @@ fn initialisation_erases_all_bytes_of_the_previous_token() {
     let record = column(&client.directory, "SELECT body FROM record");
     let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
     client.close_session(session).expect("a session");
-    client.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let bytes = bytes_on_disk(&client.directory);
     assert!(!contains(&bytes, &record[2..26]));
     assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
@@ -445,7 +440,7 @@ fn a_token_initialised_with_a_sealing_key_needs_it() {
     let directory = Directory::new();
     let (_, configuration) = sealing_key(&directory, "key");
     let client = Client::beside(&directory, DEFAULT, &configuration);
-    client.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let other = Client::beside(&directory, DEFAULT, "");
     assert_eq!(other.module.login(other.open(), User::SecurityOfficer, SO_PIN), Err(Error::DeviceError));
 }

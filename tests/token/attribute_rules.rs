@@ -5,15 +5,12 @@
 use std::io::Read;
 use std::sync::Mutex;
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::object::attribute::{self, Change, Default, Need, Rule};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::keys::{Kind, key_object, pair, secret};
+use crate::prelude::*;
 use crate::samples::{Sample, with_samples, wrapping_key};
-use crate::support::{Attributes, Client, none, one_user, plain, shown};
 
 /// Returns values of all attributes that the template may have and does not have yet, except secret
 /// ones.

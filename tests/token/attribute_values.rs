@@ -1,14 +1,11 @@
 //! The form of attribute values that the attribute table requires, and the attributes that only the
 //! SO may set.
 
-use jeton::error::Error;
-use jeton::id::AttributeType as A;
-use jeton::module::User;
 use jeton::object::attribute::{self, Change, Need, Rule};
 use jeton::object::value::Kind as Form;
 
+use crate::prelude::*;
 use crate::samples::{samples, with_samples};
-use crate::support::{SO_PIN, none, one_user};
 
 /// Returns an invalid value of the attribute, or `None` if every value is valid.
 fn malformed(rule: &Rule) -> Option<&'static [u8]> {

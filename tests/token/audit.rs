@@ -8,19 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jeton::audit::{Audit, Record, Threads};
-use jeton::backend::{AeadScheme, Direction, Hash, Provider};
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
-use jeton::module::{Access, Output, User};
 use jeton::object::AttributeView;
 use serde_json::{Value, json};
 
-use crate::keys::{Kind, RSA, pair};
 use crate::objects::aes;
-use crate::support::{
-    Attributes, Client, DEFAULT, Directory, Functions, LABEL, PIN, SO_PIN, data, plain, release_later, shown,
-};
+use crate::prelude::*;
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
 fn audited(provider: &Provider) -> (Client, PathBuf) {
@@ -229,7 +222,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
         }
     });
     // Without threads the records are written at once, so no `C_Finalize` is needed.
-    let single = jeton::module::Module::new();
+    let single = Module::new();
     single.set_threads(Threads::Forbidden);
     let parameters = client.directory.parameters(DEFAULT, &configuration);
     single.initialize(Some(&parameters)).expect("a module");
@@ -262,7 +255,7 @@ fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
 fn initialize_refuses_a_log_that_cannot_be_written() {
     let directory: Arc<Directory> = Directory::new();
     let configuration = format!(", audit = {{ file = '{}' }}", directory.path().display());
-    let module = jeton::module::Module::new();
+    let module = Module::new();
     let refused = module.initialize(Some(&directory.parameters(DEFAULT, &configuration)));
     assert_eq!(refused, Err(Error::DeviceError));
 }

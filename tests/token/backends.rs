@@ -1,11 +1,7 @@
 //! A token works with each backend: a token of one backend opens and signs with the other.
 
-use jeton::backend::Provider;
-use jeton::id::AttributeType as A;
-
-use crate::keys::{Kind, pair};
 use crate::mechanisms::{cases, message};
-use crate::support::{Client, none};
+use crate::prelude::*;
 
 /// Returns all pairs of different backends.
 fn crossed() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {

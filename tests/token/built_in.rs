@@ -1,10 +1,6 @@
 //! The built-in objects: profiles, mechanisms, the clock.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, value};
-use jeton::module::User;
-
-use crate::support::{Attributes, Client, DEFAULT, SO_PIN, data, none, one_user};
+use crate::prelude::*;
 
 const CLASSES: [ObjectClass; 3] = [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE];
 

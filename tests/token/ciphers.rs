@@ -1,12 +1,7 @@
 //! Encryption and decryption in one part through the core's API. The cases of each cipher are in
 //! `conformance/src/cases/ciphers.rs`.
 
-use jeton::error::Error;
-use jeton::id::{ObjectHandle, SessionHandle};
-use jeton::mechanism::Mechanism;
-use jeton::module::Output;
-
-use crate::support::Client;
+use crate::prelude::*;
 
 pub fn message(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(3).wrapping_add(1)).collect()

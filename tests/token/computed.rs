@@ -1,10 +1,6 @@
 //! Attributes that the token computes: check values, public keys in DER, validation flags.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
-
-use crate::keys::{Kind, P256, RSA, key_object, pair, secret};
-use crate::support::{Attributes, each_user, hex, none, plain};
+use crate::prelude::*;
 
 /// A P-256 key from `openssl ecparam -genkey`, its public half from `openssl ec -pubout`, its
 /// certificate from `openssl req -x509 -subj "/CN=a test"` (OpenSSL 3.0), and the digest of the

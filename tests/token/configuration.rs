@@ -1,12 +1,8 @@
 //! The library parameters: their effects, and the refusal of invalid ones.
 
-use jeton::error::Error;
-use jeton::id::MechanismType as M;
 use jeton::mechanism;
-use jeton::module::Module;
 
-use crate::keys::{Kind, pair};
-use crate::support::{Client, DEFAULT, Directory, none, plain};
+use crate::prelude::*;
 
 #[test]
 fn a_denied_mechanism_is_neither_listed_nor_accepted() {

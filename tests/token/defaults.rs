@@ -1,16 +1,7 @@
 //! Defaults of attributes that depend on the login or on the function.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::User;
-
 use crate::derive::derive;
-use crate::keys::{Kind, key_object, pair};
-use crate::support::{
-    Attributes, Client, DEFAULT, PIN, SO_PIN, each_backend, each_user, hex, none, one_user, plain,
-};
+use crate::prelude::*;
 
 fn secret(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &[7; 32])

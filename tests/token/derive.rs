@@ -2,15 +2,9 @@
 //! conformance suite does not have. The known answers of the others are in
 //! `conformance/src/mechanisms`.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::sp800_108::{Field, Number};
-use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
-use jeton::module::Output;
 
-use crate::keys::{Kind, pair, secret};
-use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain, shown};
+use crate::prelude::*;
 
 /// Derivations by hashing with BLAKE2b, each with its hash.
 pub const BLAKE2B: [(M, M); 4] = [

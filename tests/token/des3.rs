@@ -1,10 +1,6 @@
 //! Triple DES: the parity of keys.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M};
-
-use crate::keys::secret;
-use crate::support::{Attributes, each_user, hex, shown};
+use crate::prelude::*;
 
 const KEY: &str = "0123456789abcdef23456789abcdef01456789abcdef0123";
 

@@ -1,12 +1,7 @@
 //! Diffie-Hellman: key pairs, domain parameters, invalid groups and values. The known answer is
 //! in `conformance/src/mechanisms/protocols.rs`.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Mechanism, Params};
-
-use crate::keys::{BASE, PRIME, group, key_object};
-use crate::support::{Attributes, Client, each_backend, each_user, hex, none, plain, shown};
+use crate::prelude::*;
 
 /// A private value, and `pow(2, PRIVATE, PRIME)` in Python.
 const PRIVATE: &str = "b9a3b3ae8fefc1a2930496507086f8455d48943e";

@@ -1,10 +1,6 @@
 //! DSA: key pairs and domain parameters, import, and invalid numbers.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-
-use crate::keys::{DSA_BASE, DSA_PRIME, DSA_SUBPRIME, Kind, dsa_group, key_object, pair};
-use crate::support::{Attributes, each_user, hex, none, plain, shown};
+use crate::prelude::*;
 
 /// RFC 6979, A.2.1: the key pair in the group of `keys.rs`.
 const PRIVATE: &str = "411602cb19a6ccc34494d79d98ef1e7ed5af25f7";

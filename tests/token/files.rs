@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use jeton::error::Error;
-use jeton::id::{SlotId, token_flag};
-use jeton::module::{Access, Module, User};
+use jeton::id::token_flag;
 use rusqlite::Connection;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::{Client, DEFAULT, Directory, PIN, data, none, one_user};
+use crate::prelude::*;
 
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

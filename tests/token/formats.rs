@@ -6,10 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use rusqlite::Connection;
 
-use crate::support::{Attributes, Client, DEFAULT, Directory, each_backend, none, plain};
+use crate::prelude::*;
 
 /// A format, its stored file and the number of the user's objects in it. No version of Jeton wrote
 /// format 1.

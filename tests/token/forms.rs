@@ -2,18 +2,13 @@
 //! table that wraps is tried with each one that opens, with the parameters that could join two
 //! forms.
 
-use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::backend::{CipherMode, CipherScheme};
 use jeton::mechanism::flow::Wrapping;
-use jeton::mechanism::{self, Mechanism, Params, Shape};
+use jeton::mechanism::{self, Shape};
 
 use crate::guards::hidden;
-use crate::keys::{P256, key_object, secret};
+use crate::prelude::*;
 use crate::rsa::oaep;
-use crate::support::{
-    Attributes, Client, aead_params, each_user, hex, none, one_user, plain, shown, with_iv,
-};
 
 /// The wrapped key. Its end is zeros, so that a wrong length can cut it.
 const KEY: [u8; 32] = {

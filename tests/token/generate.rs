@@ -1,13 +1,9 @@
 //! Key generation: mechanisms that generate keys, their results, and the templates that they
 //! refuse.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
 use jeton::mechanism::{self, Action};
-use jeton::module::Access;
 
-use crate::keys::{Kind, P256, P384};
-use crate::support::{Attributes, Client, DEFAULT, each_user, none, one_user, plain, shown};
+use crate::prelude::*;
 
 /// Lengths of secret keys that a mechanism generates, and lengths that it refuses.
 fn lengths(key_type: KeyType) -> (&'static [u64], &'static [u64]) {

@@ -2,18 +2,12 @@
 //! and their relatives: docs/findings.md lists them. Each test fails with the rules of that commit.
 //! `src/mechanism/rule.rs` has the rules.
 
-use jeton::backend::Hash;
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::sp800_108::Field;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
-use jeton::object::template::{Given, Raw, Template};
 
 use crate::ciphers::Way;
 use crate::derive::{derive, value};
-use crate::keys::{Kind, key_object};
-use crate::support::{Attributes, Client, each_backend, none, plain, shown, with_iv};
+use crate::prelude::*;
 
 const POLICIES: [(bool, &str); 2] = [(false, ""), (true, ", policy = { name = 'strict' }")];
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);

@@ -1,11 +1,8 @@
 //! Imported objects, and the forms of their values.
 
 use jeton::backend::{Curve, PairSpec, PublicParts};
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 
-use crate::keys::{ED25519, Kind, P256, RSA, key_object, pair};
-use crate::support::{Attributes, Client, DEFAULT, each_backend, each_user, none, one_user, plain, shown};
+use crate::prelude::*;
 
 /// RFC 8032, 7.1, test 2.
 const ED25519_SEED: [u8; 32] = [

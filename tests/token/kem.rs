@@ -1,15 +1,10 @@
 //! Encapsulation: the template of the received key, and encapsulation with the mechanisms that also
 //! wrap or derive. The conformance suite has the ciphertexts and secrets of ML-KEM.
 
-use jeton::backend::Hash;
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{AgreementKdf, Mechanism, Params};
-use jeton::module::Output;
+use jeton::mechanism::AgreementKdf;
 
-use crate::keys::{Kind, group, pair};
+use crate::prelude::*;
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, DEFAULT, each_user, none, one_user, plain, shown};
 
 fn ecdh(id: M, kdf: Option<AgreementKdf>) -> Mechanism {
     Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: Box::default() }, ..plain(id) }

@@ -1,13 +1,8 @@
 //! Rights that a copy, change or template cannot give: `CKA_PRIVATE` false for a copy of a private
 //! object, additional usages, trust that the SO did not set.
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
-use jeton::module::{Access, User};
-
-use crate::keys::{Kind, RSA, key_object, pair, secret};
+use crate::prelude::*;
 use crate::protection::certificate;
-use crate::support::{Client, DEFAULT, SO_PIN, none, one_user, plain};
 
 /// The SO may set `CKA_TRUSTED` in a template attribute. The file of an older version may contain
 /// such a template that the user set.

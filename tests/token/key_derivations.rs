@@ -1,16 +1,11 @@
 //! Attacks on unreadable keys by derivation and unwrapping: keys that are short enough to guess,
 //! copies with more usages, keys without CKA_DERIVE.
 
-use jeton::backend::Hash;
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use serde_json::Value;
 
 use crate::derive::derive;
 use crate::guards::{derives, len};
-use crate::keys::key_object;
-use crate::support::{Attributes, Client, DEFAULT, Directory, none, one_user, plain, shown};
+use crate::prelude::*;
 
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 

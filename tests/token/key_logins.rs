@@ -1,16 +1,9 @@
 //! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that have the effect of a refused usage, and raw RSA
 //! wrapping.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{
-    AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does, token_flag,
-};
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Output, User};
+use jeton::id::{mechanism_flag as does, token_flag};
 
-use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, DEFAULT, PIN, each_user, none, one_user, plain, shown};
+use crate::prelude::*;
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)

@@ -37,6 +37,7 @@ mod operations;
 mod otp;
 mod password;
 mod pins;
+mod prelude;
 mod processes;
 mod protection;
 mod public_half;

@@ -7,14 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jeton::backend::Provider;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId, token_flag};
-use jeton::module::{Access, User};
+use jeton::id::token_flag;
 use rusqlite::Connection;
 
-use crate::keys::{Kind, pair};
-use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, data, none, plain};
+use crate::prelude::*;
 
 /// The largest number of open token files.
 const OPEN: usize = 3;
@@ -390,7 +386,7 @@ fn an_invalid_number_of_open_tokens_is_refused() {
     let directory = Directory::new();
     for (number, allowed) in [("0", false), ("1", true), ("65536", true), ("65537", false), ("-1", false)] {
         let parameters = directory.parameters(DEFAULT, &format!(", store = {{ open-tokens = {number} }}"));
-        assert_eq!(jeton::module::Module::new().initialize(Some(&parameters)).is_ok(), allowed, "{number}");
+        assert_eq!(Module::new().initialize(Some(&parameters)).is_ok(), allowed, "{number}");
     }
 }
 

@@ -1,17 +1,12 @@
 //! A case of every mechanism that signs, for the tests of saved states and of the backends. A test
 //! fails if a row of the mechanism table has no case.
 
-use jeton::backend::{Hash, Scheme};
-use jeton::error::Error;
-use jeton::id::{
-    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
-    mechanism_flag as flag,
-};
+use jeton::backend::Scheme;
+use jeton::id::mechanism_flag as flag;
 use jeton::mechanism::tls::TlsPrf;
-use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Primitive, Shape};
+use jeton::mechanism::{self, Action, MechanismRow, Primitive, Shape};
 
-use crate::keys::{Kind, dsa_group, key_object, pair};
-use crate::support::{Client, DEFAULT, each_user, none, plain};
+use crate::prelude::*;
 
 #[derive(Clone)]
 pub struct Case {

@@ -1,12 +1,9 @@
 //! Message-based signatures: calls in the wrong order, and keys that need a PIN for each use. The
 //! cases of each mechanism are in `conformance/src/cases/schemes.rs`.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, mechanism_flag as flag};
-use jeton::module::{Output, User};
+use jeton::id::mechanism_flag as flag;
 
-use crate::keys::{Kind, RSA, pair};
-use crate::support::{PIN, none, one_user, plain};
+use crate::prelude::*;
 
 #[test]
 fn message_signing_calls_must_come_in_order_and_can_be_cancelled() {

@@ -1,18 +1,11 @@
 //! Message-based encryption through the core's API: beside other operations, cancelled, and with
 //! every mechanism. The cases of each cipher are in `conformance/src/cases/messages.rs`.
 
-use jeton::backend::{AeadScheme, Direction};
-use jeton::error::Error;
-use jeton::id::{
-    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
-    mechanism_flag as flag,
-};
+use jeton::id::mechanism_flag as flag;
+use jeton::mechanism;
 use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{self, Mechanism};
-use jeton::module::Output;
 
-use crate::keys::key_object;
-use crate::support::{Client, aead_params, one_user, plain};
+use crate::prelude::*;
 
 const NONCE: [u8; 12] = [9; 12];
 const AAD: &[u8] = b"known";

@@ -1,11 +1,6 @@
 //! The rules of creating, copying, changing and destroying objects.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, ObjectClass, value};
-use jeton::module::Access;
-
-use crate::keys::{RSA, key_object, secret};
-use crate::support::{Attributes, Client, DEFAULT, data, none, one_user};
+use crate::prelude::*;
 
 pub fn aes() -> Attributes {
     secret(KeyType::AES, &[7; 32])

@@ -1,12 +1,6 @@
 //! Operations: how they start, stay active and end.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M};
-use jeton::mechanism::{Mechanism, Params};
-
-use crate::keys::{Kind, pair};
-use crate::support::{Client, DEFAULT, each_user, none, one_user, plain};
+use crate::prelude::*;
 
 #[test]
 fn allowed_mechanisms_restrict_a_key() {

@@ -3,13 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Access, Output};
-
-use crate::keys::{key_object, secret};
-use crate::support::{Attributes, Client, DEFAULT, none, one_user, plain};
+use crate::prelude::*;
 
 /// RFC 4226, appendix D: the secret, and the passwords of the counters 0 to 3.
 const SECRET: &[u8] = b"12345678901234567890";

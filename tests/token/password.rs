@@ -1,14 +1,10 @@
 //! PBKDF2: lengths, types and numbers of iterations that are refused. The known answers are in
 //! `conformance/src/mechanisms/generation.rs`.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M};
 use jeton::mechanism::password::Password;
-use jeton::mechanism::{Mechanism, Params};
 use jeton::secret::Secret;
 
-use crate::support::{none, one_user, plain};
+use crate::prelude::*;
 
 #[test]
 fn the_template_sets_the_type_of_a_password_key() {

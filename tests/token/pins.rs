@@ -4,16 +4,14 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Instant;
 
-use jeton::backend::Provider;
 use jeton::config::Settings;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, token_flag as flag};
-use jeton::module::{Access, Module, Threads, User};
+use jeton::id::token_flag as flag;
+use jeton::module::Threads;
 use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
 
-use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, data, one_user, release_later};
+use crate::prelude::*;
 
 const WRONG: &[u8] = b"a wrong one";
 

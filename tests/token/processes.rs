@@ -3,18 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jeton::backend::{AeadScheme, Direction, Provider};
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
-use jeton::module::{Access, Output, User};
 use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
-use crate::keys::{Kind, pair, secret};
-use crate::support::{
-    Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, data, none, one_user, plain, two_users,
-};
+use crate::prelude::*;
 
 #[test]
 fn a_search_shows_the_changes_of_another_process() {

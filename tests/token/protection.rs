@@ -1,14 +1,8 @@
 //! The effects of attributes: defaults, trust, allowed mechanisms, template attributes, dates, the
 //! PIN.
 
-use jeton::error::{Error, Result};
-use jeton::id::{
-    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
-};
-
-use crate::keys::{Kind, RSA, key_object, pair, secret};
+use crate::prelude::*;
 use crate::samples::wrapping_key;
-use crate::support::{Attributes, Client, none, one_user, plain, shown};
 
 pub fn certificate() -> Attributes {
     Attributes::of(ObjectClass::CERTIFICATE)

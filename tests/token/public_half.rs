@@ -1,10 +1,6 @@
 //! The public key of a private one (`CKM_PUB_KEY_FROM_PRIV_KEY`).
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-
-use crate::keys::{Kind, P384, RSA, pair};
-use crate::support::{Attributes, Client, each_user, none, plain};
+use crate::prelude::*;
 
 fn derive(
     client: &Client,

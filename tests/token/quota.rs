@@ -3,19 +3,14 @@
 
 use std::sync::Arc;
 
-use jeton::backend::{AeadScheme, Direction, Hash};
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Access, AsyncFunction, Output};
+use jeton::module::AsyncFunction;
 use jeton::quota::Quota;
 use jeton::secret::Secret;
 use jeton::token::Identity;
 
-use crate::keys::{Kind, pair, secret};
-use crate::support::{Attributes, Client, DEFAULT, aead_params, data, none, plain, with_iv};
+use crate::prelude::*;
 
 const MIB: usize = 1 << 20;
 const PART: &[u8] = &[7; 64 << 10];

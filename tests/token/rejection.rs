@@ -3,13 +3,8 @@
 
 use std::cell::RefCell;
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::Mechanism;
-
 use crate::ciphers::{Way, message};
-use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, each_user, hex, none, plain, with_iv};
+use crate::prelude::*;
 
 const VECTORS: &str = include_str!("rejection.txt");
 

@@ -2,14 +2,7 @@
 //! same role. `src/mechanism/rule.rs` has the rule (`Source`), and `src/object/strict.rs` applies
 //! it.
 
-use jeton::backend::Hash;
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
-use jeton::object::template::{Given, Raw};
-
-use crate::keys::{P256, key_object};
-use crate::support::{Attributes, Client, DEFAULT, none, plain};
+use crate::prelude::*;
 
 fn strict() -> (Client, SessionHandle) {
     let client = Client::with(DEFAULT, ", policy = { name = 'strict' }");

@@ -1,10 +1,6 @@
 //! The parameter of RSA-OAEP. Its cases are in `conformance/src/cases/encryption.rs`.
 
-use jeton::backend::Hash;
-use jeton::id::MechanismType as M;
-use jeton::mechanism::{Mechanism, Params};
-
-use crate::support::plain;
+use crate::prelude::*;
 
 pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {
     Mechanism { params: Params::Oaep { hash, mgf, label: label.into() }, ..plain(M::RSA_PKCS_OAEP) }

@@ -1,14 +1,10 @@
 //! A sample of every object type that applications create, and a value for every attribute.
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
 use jeton::mechanism::{self, Action};
 use jeton::object::attribute::{self, Default, Need, ObjectTypes, Rule, secret_class};
 use jeton::object::value::Kind as Form;
 
-use crate::keys::{Kind, RSA, key_object, pair};
-use crate::keys::{dsa_group, group};
-use crate::support::{Attributes, Client, none, one_user, shown};
+use crate::prelude::*;
 
 /// An object type with the template that `C_CreateObject` needs.
 pub struct Sample {
@@ -231,6 +227,6 @@ fn pair_kind(key_type: KeyType) -> Kind {
 }
 
 /// Generates an AES key that wraps and unwraps.
-pub fn wrapping_key(client: &Client, session: SessionHandle) -> jeton::id::ObjectHandle {
+pub fn wrapping_key(client: &Client, session: SessionHandle) -> ObjectHandle {
     pair(client, session, Kind::Aes, &none()).0
 }

@@ -1,10 +1,6 @@
 //! Searches: their results, the order, and values that a search cannot guess.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle};
-
-use crate::keys::{Kind, pair};
-use crate::support::{data, none, one_user};
+use crate::prelude::*;
 
 #[test]
 fn a_search_finds_objects_that_have_all_attributes() {

@@ -1,11 +1,8 @@
 //! Sessions: their states, their rights, and the objects that end with them.
 
-use jeton::error::Error;
-use jeton::id::{MechanismType as M, session_state as state};
-use jeton::module::Access;
+use jeton::id::session_state as state;
 
-use crate::keys::{Kind, pair};
-use crate::support::{Client, DEFAULT, none, one_user, plain};
+use crate::prelude::*;
 
 #[test]
 fn the_token_counts_its_sessions() {
@@ -62,7 +59,7 @@ fn logout_ends_private_handles_and_re_armed_operations() {
     client.sign_init(other, &mechanism, private).expect("an operation");
     client.logout(other).expect("the user");
 
-    let signed = client.module.sign(other, b"data", jeton::module::Output::Buffer(&mut [0; 64]));
+    let signed = client.module.sign(other, b"data", Output::Buffer(&mut [0; 64]));
     assert_eq!(signed, Err(Error::OperationNotInitialized));
     for key in [private, of_session] {
         assert_eq!(client.sign(session, &mechanism, key, b"data"), Err(Error::KeyHandleInvalid));
@@ -72,7 +69,7 @@ fn logout_ends_private_handles_and_re_armed_operations() {
 
     // After the next login the token object is visible again. The session object is gone.
     client.login(session);
-    let mine = none().number(jeton::id::AttributeType::CLASS, jeton::id::ObjectClass::PRIVATE_KEY.0);
+    let mine = none().number(jeton::id::AttributeType::CLASS, ObjectClass::PRIVATE_KEY.0);
     let again = client.find_one(session, &mine);
     client.sign(session, &mechanism, again, b"data").expect("a signature");
 }

@@ -3,15 +3,11 @@
 //! L.to_bytes(2, "big"), "sha256")`, i from 1 on. The answers of NIST are in
 //! `conformance/src/mechanisms/protocols.rs`.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
 use jeton::mechanism::sp800_108::{Field, Number};
-use jeton::mechanism::{MacFunction, Mechanism, Params};
 use jeton::module::{Additional, Derived};
 
 use crate::derive::{base, value};
-use crate::support::{Attributes, each_user, hex, none, one_user, plain, shown};
+use crate::prelude::*;
 
 fn number(len: usize) -> Number {
     Number { little_endian: false, len }

@@ -1,15 +1,11 @@
 //! Operation state: saved and restored in another session, for every mechanism. A state of another
 //! token, login or key is refused.
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::{Access, Output, User};
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES};
 
 use crate::ciphers::Way;
-use crate::keys::{Kind, RSA, pair};
 use crate::mechanisms;
-use crate::support::{Client, DEFAULT, PIN, each_backend, none, one_user, plain, with_iv};
+use crate::prelude::*;
 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
 

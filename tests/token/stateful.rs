@@ -3,13 +3,9 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::Output;
 use jeton_vectors::{self as vectors, Miss, Operation, PublicKey};
 
-use crate::keys::{RSA, key_object};
-use crate::support::{Attributes, Client, DEFAULT, each_user, hex, none, one_user, plain};
+use crate::prelude::*;
 
 /// The mechanisms that the tests here cover.
 pub const MECHANISMS: [M; 3] = [M::HSS, M::XMSS, M::XMSSMT];

@@ -1,20 +1,13 @@
 //! Tests of the policy *strict*. `src/config/strict.rs` has its rules. Most tests also check that
 //! *compatible* allows the same call.
 
-use jeton::backend::{AeadScheme, Direction, Hash, Provider};
-use jeton::error::Error;
-use jeton::id::{
-    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
-    mechanism_flag as does,
-};
+use jeton::id::mechanism_flag as does;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{HkdfSalt, Mechanism, Params};
-use jeton::module::{Authenticated, Output};
+use jeton::module::Authenticated;
 
 use crate::ciphers::Way;
-use crate::keys::{P256, key_object, secret};
+use crate::prelude::*;
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, DEFAULT, Directory, aead_params, none, plain, with_iv};
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
@@ -423,7 +416,7 @@ fn a_pin_needs_eight_bytes() {
     for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
         let directory = Directory::new();
         let client = Client::beside(&directory, DEFAULT, configuration);
-        let made = client.init_token(client.slot, b"seven77", crate::support::LABEL);
+        let made = client.init_token(client.slot, b"seven77", LABEL);
         expect(made, strict, Error::PinLenRange);
     }
 }

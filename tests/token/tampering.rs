@@ -5,17 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton::backend::Provider;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::{Access, User};
 use jeton::store::Change;
 use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::files::beside;
-use crate::keys::{Kind, pair};
-use crate::support::{Client, DEFAULT, Directory, Functions, PIN, data, none, one_user, plain};
+use crate::prelude::*;
 
 fn connect(client: &Client) -> Connection {
     let connection = Connection::open(client.directory.file("jeton")).expect("the token file");

@@ -4,14 +4,11 @@ use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, token_flag as flag};
-use jeton::module::Access;
+use jeton::id::token_flag as flag;
 use jeton::session::Session;
 use jeton::token::with_handle;
 
-use crate::keys::{Kind, RSA, pair};
-use crate::support::{Client, DEFAULT, LABEL, SO_PIN, data, each_user, none, one_user, plain};
+use crate::prelude::*;
 
 #[test]
 fn eight_threads_sign_with_one_key_in_separate_sessions() {

@@ -2,16 +2,11 @@
 //! conformance suite does not have. The known answers are in
 //! `conformance/src/mechanisms/protocols.rs`.
 
-use jeton::backend::Hash;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Derived, Output};
+use jeton::module::Derived;
 
 use crate::derive::{base, derive, value};
-use crate::keys::key_object;
-use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain, shown};
+use crate::prelude::*;
 
 /// The mechanisms with a test here that the conformance suite does not have.
 pub const COVERED: [M; 3] = [M::TLS_PRF, M::SSL3_PRE_MASTER_KEY_GEN, M::TLS_PRE_MASTER_KEY_GEN];

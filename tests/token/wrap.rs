@@ -2,16 +2,11 @@
 //! nonce of C_WrapKeyAuthenticated. The cases of each mechanism are in
 //! `conformance/src/cases/wrapping.rs`.
 
-use jeton::backend::AeadScheme;
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::module::{Authenticated, Output};
-use jeton::object::template::{Given, Raw};
+use jeton::module::Authenticated;
 
 use crate::ciphers::Way;
-use crate::keys::{Kind, P256, key_object, pair, secret};
-use crate::support::{Attributes, Client, each_backend, each_user, none, one_user, plain, shown, with_iv};
+use crate::prelude::*;
 
 /// RFC 5915: the wrapped scalar has the length of the order, even if a shorter one was imported.
 #[test]

@@ -4,14 +4,12 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-
 use super::hosts::directory_of;
 use super::{is_installed, until_ok};
 use crate::counted::{Counts, Signer, make_keys};
+use crate::prelude::*;
 use crate::process::{Process, Random, argument, client, directory, seconds, token_in};
 use crate::proxy::Proxy;
-use crate::support::Directory;
 use crate::support::server::Server;
 use crate::worker::pin;
 

@@ -8,20 +8,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton::backend::Provider;
-use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle};
-use jeton::module::{Access, User};
-
 use super::hosts::{DOOMED, Task, delays, destroy, directory_of, doomed, tell};
 use super::is_installed;
 use super::namespaces::{Namespaces, SERVER};
 use super::pooler::Pooler;
-use crate::keys::{Kind, pair};
 use crate::open_files::now;
+use crate::prelude::*;
 use crate::process::{Process, argument, client, number, seconds, token_in, try_with};
 use crate::support::server::Server;
-use crate::support::{Client, Directory, PIN, data, none, plain};
 
 /// The pause of a host between two uses of keys.
 const PAUSE: Duration = Duration::from_millis(50);

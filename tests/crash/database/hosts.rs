@@ -7,18 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use serde::{Deserialize, Serialize};
 
 use super::is_installed;
-use crate::keys::{Kind, pair};
 use crate::open_files::now;
+use crate::prelude::*;
 use crate::process::{
     Process, Random, argument, client, directory, numbers, seconds, texts, together, token_in,
 };
 use crate::support::server::Server;
-use crate::support::{Client, Directory, PIN, data, none, plain};
 
 const HOSTS: usize = 3;
 const PROCESSES: usize = 4;
@@ -221,7 +218,7 @@ pub(super) fn delays(said: &[String], destroyed: &[u128]) -> Vec<u128> {
 
 /// Checks that the labels of all data objects are these.
 fn check(client: &Client, session: SessionHandle, left: &BTreeSet<String>) {
-    let wanted = none().number(A::CLASS, jeton::id::ObjectClass::DATA.0);
+    let wanted = none().number(A::CLASS, ObjectClass::DATA.0);
     let labels = client.find(session, &wanted).into_iter().map(|object| {
         String::from_utf8(client.read(session, object, A::LABEL).expect("a label")).expect("text")
     });

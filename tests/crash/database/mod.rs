@@ -17,14 +17,9 @@ mod pooler;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton::backend::Provider;
-use jeton::error::{Error, Result};
-use jeton::id::SessionHandle;
-use jeton::module::Access;
-
+use crate::prelude::*;
 use crate::process::{Random, argument, token_in, try_with};
 use crate::support::server::binaries;
-use crate::support::{Client, Directory, none};
 use crate::worker::{Counts, Dead, Running, Task, Worker, pin, try_log_in};
 
 const WORKERS: usize = 4;
