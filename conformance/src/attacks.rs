@@ -41,12 +41,14 @@ use std::cell::RefCell;
 use std::ops::Deref;
 
 use cryptoki_sys::*;
-use jeton_client::{Failure, Session, User};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, Session, Structure, User};
 
-use crate::fixture::{Fixture, code_name};
+use crate::fixture::{Fixture, P256, X25519, code_name, hex};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
-use keys::{Guarded, Prepare, VICTIM, flag};
+use keys::Guarded::{ForTrusted, Kept, Open, Wrappable};
+use keys::*;
+use tools::*;
 
 mod allowed;
 mod classic;

@@ -2,10 +2,10 @@
 //! a situation and the allowed return codes.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Session, Structure, names};
 
-use self::calls::Calls;
-use crate::fixture::{Fixture, Key, NO_OBJECT, code_name};
+use self::calls::*;
+use crate::fixture::*;
 use crate::functions;
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};

@@ -10,8 +10,8 @@ use cryptoki_sys::*;
 use jeton_client::{
     Access, Arg, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
 };
-use jeton_peers::Error;
-use jeton_peers::SO_PIN;
+use jeton_peers::{Error, SO_PIN};
+pub use jeton_vectors::hex;
 
 use crate::choice::Choice;
 
@@ -229,11 +229,6 @@ pub fn hss_levels() -> Vec<Attribute> {
         number(CKA_HSS_LMOTS_TYPES, 3),
         flag(CKA_SIGN, true),
     ]
-}
-
-pub fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
-    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }
 
 fn make(session: &Session, key: Key) -> Result<Pair, Failure> {

@@ -2,14 +2,8 @@
 //! PKCS#11"); Bortolozzo, Centenaro, Focardi, Steel 2010. In most attacks the victim is
 //! extractable, and the attacker creates the wrapping key.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Memory, Structure};
-
-use super::Guarded::{Kept, Open, Wrappable};
-use super::keys::*;
 use super::oracles::odd_modulus;
-use super::tools::*;
-use super::{Attacker, CLULOW, Setup, Table, Tried};
+use super::*;
 
 const DELAUNE: &str = "Delaune, Kremer, Steel 2008";
 const A1: &str = "Bortolozzo et al. 2010, a1";

@@ -1,14 +1,7 @@
 //! Finding H2 of docs/findings.md: a private key with `CKA_ALWAYS_AUTHENTICATE` is used without its
 //! PIN, or a usage that the owner refused is available through another function.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, User};
-
-use super::Guarded::{Kept, Open, Wrappable};
-use super::keys::*;
-use super::tools::*;
-use super::{Attacker, Setup, Table, Tried};
-use crate::fixture::{P256, X25519};
+use super::*;
 
 const H2: &str = "Review, H2";
 const SECRET: &[u8; 32] = b"what was encrypted for the owner";

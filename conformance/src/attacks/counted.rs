@@ -5,13 +5,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Session};
-
-use super::Guarded::Kept;
-use super::keys::*;
-use super::tools::*;
-use super::{Setup, Table};
+use super::*;
 use crate::fixture::hss_levels;
 
 const SOURCE: &str = "SP 800-208";

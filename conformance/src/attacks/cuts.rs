@@ -3,13 +3,7 @@
 //! the security of PKCS#11") describes the reduced key space with `CKM_EXTRACT_KEY_FROM_KEY` and
 //! the related keys with `CKM_XOR_BASE_AND_DATA`.
 
-use cryptoki_sys::*;
-use jeton_client::{Memory, Structure};
-
-use super::Guarded::{Kept, Open, Wrappable};
-use super::keys::*;
-use super::tools::*;
-use super::{Attacker, CLULOW, Table, Tried};
+use super::*;
 
 const C3: &str = "Review, C3";
 const M1: &str = "Review, M1";

@@ -3,14 +3,7 @@
 //! fixing PKCS#11 security tokens"). Attack a3 of this paper reads sensitive keys, a4 reads keys
 //! that cannot be extracted, and a5 changes the flags back.
 
-use cryptoki_sys::*;
-use jeton_client::Mechanism;
-
-use super::Guarded::{ForTrusted, Kept, Wrappable};
-use super::keys::*;
-use super::tools::*;
-use super::{Attacker, BORTOLOZZO, RULE, Table, Tried};
-use crate::fixture::P256;
+use super::*;
 
 const A3: &str = "Bortolozzo et al. 2010, a3";
 const A4: &str = "Bortolozzo et al. 2010, a4";

@@ -3,16 +3,10 @@
 //! key. H3: equal results of one-way functions show equal bytes. M2 and M3: a result is readable
 //! although a key of the derivation hides it.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Mechanism, Memory, Structure};
-
-use super::Guarded::{ForTrusted, Kept, Open, Wrappable};
 use super::cuts::{BASE_AND_DATA, DATA_AND_BASE, EXTRACT, Oracle, XOR};
-use super::keys::*;
-use super::tools::*;
 use super::trust::trusted_key;
 use super::wraps::xor;
-use super::{Attacker, Setup, Table, Tried};
+use super::*;
 
 const H2: &str = "Second review, H2";
 const H3: &str = "Second review, H3";

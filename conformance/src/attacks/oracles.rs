@@ -4,12 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use cryptoki_sys::*;
-
-use super::Guarded::{ForTrusted, Wrappable};
-use super::keys::*;
-use super::tools::*;
-use super::{Attacker, CLULOW, Setup, Stop, Table, Tried};
+use super::*;
 
 const BARDOU: &str = "Bardou et al. 2012";
 const M5: &str = "Review, M5";

@@ -2,14 +2,7 @@
 //! Meyer, Müller 2000; Jager, Schwenk, Somorovsky 2015), and points and numbers of small order
 //! (Lim, Lee 1997).
 
-use cryptoki_sys::*;
-use jeton_client::Mechanism;
-
-use super::Guarded::Kept;
-use super::Table;
-use super::keys::*;
-use super::tools::*;
-use crate::fixture::{P256, X25519, hex};
+use super::*;
 
 const INVALID: &str = "Jager, Schwenk, Somorovsky 2015";
 const SMALL: &str = "Lim, Lee 1997";

@@ -3,14 +3,7 @@
 
 use std::path::Path;
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Session};
-
-use super::Guarded::{Kept, Wrappable};
-use super::keys::*;
-use super::tools::*;
-use super::{Attacker, RULE, Setup, Table, Tried};
-use crate::fixture::P256;
+use super::*;
 
 const C1: &str = "Review, C1";
 const LABEL: &[u8] = b"attacked by C1";

@@ -2,15 +2,8 @@
 //! roles, two derivations whose composition is a third one, and Diffie-Hellman in groups with small
 //! subgroups.
 
-use cryptoki_sys::*;
-use jeton_client::{Mechanism, Structure};
-
-use super::Guarded::{ForTrusted, Kept, Open};
-use super::keys::*;
-use super::tools::*;
 use super::trust::trusted_key;
-use super::{Attacker, Setup, Table, Tried};
-use crate::fixture::hex;
+use super::*;
 
 const H2: &str = "Third review, H2";
 const H3: &str = "Third review, H3";
@@ -118,9 +111,7 @@ fn initial_values(t: &Table) {
             let masked = head(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
             let masked = a.derived(data(CKM_XOR_BASE_AND_DATA, &mask), victim, masked)?;
             let wrapped = a.wrapped(own(&[0xa6, 0x59, 0x59, 0xa6, 0, 0, 0, 31]), by, masked)?;
-            Ok::<_, super::Stop>(
-                a.unwrapped(KWP, by, &wrapped, head(CKO_SECRET_KEY, CKK_GENERIC_SECRET)).is_ok(),
-            )
+            Ok::<_, Stop>(a.unwrapped(KWP, by, &wrapped, head(CKO_SECRET_KEY, CKK_GENERIC_SECRET)).is_ok())
         };
         let found: Tried<Vec<bool>> = (0..=u8::MAX).map(is_zero).collect();
         Ok(found?.iter().position(|zero| *zero) == Some(VICTIM[31].into()))

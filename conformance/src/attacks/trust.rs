@@ -2,14 +2,8 @@
 //! trusts. Then the user wraps keys that have `CKA_WRAP_WITH_TRUSTED`. Also attacks with untrusted
 //! keys.
 
-use cryptoki_sys::*;
-use jeton_client::Attribute;
-
-use super::Guarded::{ForTrusted, Kept, Open};
-use super::keys::*;
 use super::oracles::odd_modulus;
-use super::tools::*;
-use super::{Attacker, RULE, Setup, Table, Tried};
+use super::*;
 
 const H1: &str = "Review, H1";
 

@@ -2,15 +2,9 @@
 //! or the input of a wrapping key reads keys that only trusted keys wrap. M5: a caller who changes
 //! a wrapped private key compares the public keys.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Mechanism, Memory, Structure};
-
-use super::Guarded::{ForTrusted, Kept, Open, Wrappable};
-use super::keys::*;
 use super::oracles::flipped;
-use super::tools::*;
 use super::trust::trusted_key;
-use super::{Attacker, Table, Tried};
+use super::*;
 
 const H1: &str = "Second review, H1";
 const M5: &str = "Second review, M5";

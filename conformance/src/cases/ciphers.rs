@@ -1,12 +1,7 @@
 //! Every cipher with a secret key: in one part and in several, with short buffers, altered
 //! ciphertexts, wrong lengths, other parameters and keys, and with a saved state.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure};
-
-use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
-use crate::fixture::{Fixture, Key, NO_OBJECT, bytes, ensure, flag, open_key, with};
-use crate::task::Task;
+use super::*;
 
 /// A cipher with a parameter, and what it accepts.
 struct Cipher {

@@ -4,21 +4,15 @@
 //! Where the standard leaves the choice to the token, both answers are right, and the result shows
 //! the answer. `conformance/tests/jeton.rs` expects a fixed answer from Jeton.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
 use jeton_names::parameter::parameter;
 use jeton_names::structs::Parameter;
-use jeton_vectors::hex;
 
 use super::digests::digesting;
 use super::encryption::oaep;
 use super::keys::{ecdh, point};
 use super::programs::{RSA_SIZE, bare, imported};
 use super::schemes::{hash_sign, pss};
-use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, case, cbc, creates, optional};
-use crate::fixture::{
-    Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hss_levels, number, open_key, with,
-};
+use super::*;
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
 /// mechanism.

@@ -1,10 +1,6 @@
 //! "Message digesting functions".
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Session};
-
-use super::{BAD_HANDLE, BAD_MECHANISM, BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, optional};
-use crate::fixture::{Fixture, Key, NO_OBJECT, SECRET, ensure};
+use super::*;
 
 /// Opens a session and starts a digest in it.
 pub fn digesting(fixture: &Fixture<'_>) -> Result<Session, Failure> {

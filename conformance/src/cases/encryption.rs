@@ -1,13 +1,7 @@
 //! "Encryption functions", "Decryption functions", "Dual-function cryptographic functions".
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Structure};
-
-use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
 use super::digests::digesting;
-use super::{BAD_MECHANISM, BAD_PARAMETER, BLOCKS, Case, Handle, MAY_REFUSE, SHA256, UNKNOWN, WRONG_KEY};
-use super::{case, cbc, cbc_pad, gcm, refuses, starts};
-use crate::fixture::{Fixture, Key, able, bytes, ensure, hex, open_key, with};
+use super::*;
 
 fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Result<Vec<u8>, Failure> {
     let session = fixture.fresh()?;
@@ -83,11 +77,11 @@ fn dual(fixture: &Fixture<'_>, function: &'static str) -> Result<Vec<u8>, Failur
     calls.init(crypt, &cbc(), aes)?;
     let mut code = vec![0; 32];
     match function {
-        "C_SignEncryptUpdate" => session.sign_init(&super::HMAC, generic)?,
+        "C_SignEncryptUpdate" => session.sign_init(&HMAC, generic)?,
         "C_DecryptVerifyUpdate" => {
-            session.sign_init(&super::HMAC, generic)?;
+            session.sign_init(&HMAC, generic)?;
             session.sign(&BLOCKS, &mut code)?;
-            session.verify_init(&super::HMAC, generic)?;
+            session.verify_init(&HMAC, generic)?;
         }
         _ => session.digest_init(&SHA256)?,
     }
@@ -155,7 +149,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_SignEncryptUpdate", "signs and encrypts", DUAL, |fixture| {
         let (session, code) = (fixture.fresh()?, dual(fixture, "C_SignEncryptUpdate")?);
-        session.verify_init(&super::HMAC, fixture.key(Key::Generic)?)?;
+        session.verify_init(&HMAC, fixture.key(Key::Generic)?)?;
         ensure("C_SignFinal", session.verify(&BLOCKS, &code)?)
     }),
     case("C_DecryptVerifyUpdate", "decrypts and verifies", DUAL, |fixture| {

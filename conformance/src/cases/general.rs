@@ -1,10 +1,6 @@
 //! "General purpose functions" and interfaces.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Memory, Structure};
-
-use super::{Case, case, optional};
-use crate::fixture::ensure;
+use super::*;
 
 pub fn padded(bytes: &[u8]) -> Memory {
     let mut whole = Arg::zeroed().bytes();

@@ -1,10 +1,6 @@
 //! "Object management functions".
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute};
-
-use super::{Case, Handle, INCOMPLETE, READ_ONLY, Run, case, creates};
-use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
+use super::*;
 
 pub fn data(private: bool) -> Vec<Attribute> {
     vec![

@@ -3,12 +3,7 @@
 //! Where the standard leaves the choice to the token, both answers are right, and the result shows
 //! the answer.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};
-
-use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, SHA256, case};
-use crate::fixture::{Fixture, Key, SECRET, able, bytes, ensure, flag, number, with};
-use jeton_vectors::hex;
+use super::*;
 
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
 const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];

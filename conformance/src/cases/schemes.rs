@@ -1,12 +1,7 @@
 //! Signatures and MACs of each kind: with short buffers, wrong signatures, a second operation, and
 //! the functions for messages. The mechanisms of one kind differ in their hashes.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Structure};
-
-use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
-use crate::fixture::{Fixture, Key, Pair, SECRET, able, bytes, ensure, open_key, with};
-use crate::task::Task;
+use super::*;
 
 struct Scheme {
     kind: CK_MECHANISM_TYPE,

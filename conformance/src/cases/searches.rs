@@ -1,10 +1,7 @@
 //! "Object management functions": searches.
 
-use cryptoki_sys::*;
-
 use super::objects::data;
-use super::{Case, case};
-use crate::fixture::{bytes, ensure, flag, with};
+use super::*;
 
 pub const CASES: &[Case] = &[
     case("C_FindObjectsInit", "while a search is active", &[CKR_OPERATION_ACTIVE], |fixture| {

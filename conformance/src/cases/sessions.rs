@@ -1,12 +1,10 @@
 //! "Session management functions".
 
-use cryptoki_sys::*;
-use jeton_client::{Access, Arg, SlotId};
+use jeton_client::{Access, SlotId};
 
 use super::digests::digesting;
 use super::general::padded;
-use super::{Case, DIGEST, ECDSA, SHA256, case, optional};
-use crate::fixture::{Key, NO_SESSION, ensure};
+use super::*;
 
 pub const CASES: &[Case] = &[
     case("C_OpenSession", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
@@ -27,7 +25,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_CloseSession", "destroys the session objects", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         let session = fixture.fresh()?;
-        let object = session.create_object(&super::objects::data(false))?;
+        let object = session.create_object(&objects::data(false))?;
         session.close()?;
         fixture.object_size(object).map(drop)
     }),

@@ -1,13 +1,7 @@
 //! "Signing and MACing functions".
 
-use cryptoki_sys::*;
-use jeton_client::{Mechanism, Structure};
-
-use super::calls::{NOT_BEGUN, refused};
 use super::schemes::pss;
-use super::{BAD_HANDLE, BAD_MECHANISM, BAD_PARAMETER, BAD_TYPE, NOT_PERMITTED, UNKNOWN, WRONG_KEY};
-use super::{Case, ECDSA, HMAC, Handle, MAY_REFUSE, NO_MECHANISM, case, refuses, starts};
-use crate::fixture::Key;
+use super::*;
 
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 

@@ -1,10 +1,8 @@
 //! "Slot and token management functions", PINs and login.
 
-use cryptoki_sys::*;
-use jeton_client::{Access, Arg, SlotId, User};
+use jeton_client::{Access, SlotId, User};
 
-use super::{BAD_MECHANISM, Case, READ_ONLY, case, optional};
-use crate::fixture::ensure;
+use super::*;
 
 const NO_SLOT: SlotId = SlotId(0x7fff_fff0);
 
@@ -176,7 +174,7 @@ pub const CASES: &[Case] = &[
         &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID],
         |fixture| {
             let session = fixture.fresh()?;
-            let object = session.create_object(&super::objects::data(true))?;
+            let object = session.create_object(&objects::data(true))?;
             session.logout()?;
             fixture.restore()?;
             session.object_size(object).map(drop)

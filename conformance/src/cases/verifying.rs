@@ -1,12 +1,6 @@
 //! "Functions for verifying signatures and MACs", including those that get the signature first.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, ObjectHandle};
-
-use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
-use super::{BAD_HANDLE, BAD_MECHANISM, BAD_TYPE, NOT_PERMITTED, UNKNOWN, WRONG_KEY};
-use super::{Case, ECDSA, HMAC, Handle, NO_MECHANISM, case, optional, starts};
-use crate::fixture::{Fixture, Key, NO_OBJECT, bytes, ensure, flag};
+use super::*;
 
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
@@ -28,7 +22,7 @@ pub const CASES: &[Case] = &[
     starts("C_VerifyInit", "with a key without CKA_VERIFY", NOT_PERMITTED, CKM_AES_CMAC, IDLE),
     case("C_VerifyInit", "with a public key without a login", &[CKR_OK], |fixture| {
         fixture.logged_out(|session| {
-            let mut template = crate::fixture::open_key(CKO_PUBLIC_KEY, CKK_RSA);
+            let mut template = open_key(CKO_PUBLIC_KEY, CKK_RSA);
             template.push(flag(CKA_PRIVATE, false));
             template.push(bytes(CKA_MODULUS, [0xc5; 256]));
             template.push(bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));

@@ -1,17 +1,7 @@
 //! "Key management functions": wrapping and unwrapping of keys, also with authenticated data.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
-
-use super::calls::{Calls, TOO_SMALL, listed, message, refused};
 use super::messages::{AUTHENTIC, MORE, Message, key_of};
-use super::{
-    BAD_HANDLE, BAD_MECHANISM, Case, ECDSA, INCOMPLETE, NOT_PERMITTED, READ_ONLY, SHA256, case, optional,
-};
-use crate::fixture::{
-    Fixture, Key, NO_OBJECT, P256, SECRET, X25519, able, bytes, ensure, flag, hex, number, open_key, with,
-};
-use crate::task::Task;
+use super::*;
 
 static KW: Mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
 
@@ -188,7 +178,7 @@ const WRAPS: &[Wrap] = &[
     (CKM_AES_ECB, Mechanism::new, Key::Aes, true),
     (CKM_AES_CBC, iv, Key::Aes, true),
     (CKM_AES_CBC_PAD, iv, Key::Aes, false),
-    (CKM_AES_GCM, |_| super::gcm(128), Key::Aes, false),
+    (CKM_AES_GCM, |_| gcm(128), Key::Aes, false),
     (CKM_RSA_PKCS_OAEP, |kind| oaep().mechanism(kind), Key::Rsa, false),
     (
         CKM_RSA_AES_KEY_WRAP,
