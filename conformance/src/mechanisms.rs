@@ -2,9 +2,10 @@
 //! works, such as a known answer, a round trip, or a comparison with other mechanisms.
 
 use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism, ObjectHandle, names};
+use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure, names};
 
-use crate::fixture::{Fixture, Pair, able, bytes, ensure, hex, number, open_key, with};
+use crate::cases::{cipher_works, decapsulate, encapsulate, hash_sign};
+use crate::fixture::*;
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 
@@ -18,16 +19,16 @@ mod signatures;
 
 type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
 
-/// The name of a family of mechanisms, and its proofs. Beside each proof are the names of its
-/// mechanisms, without `CKM_`. A name with `#` stands for a mechanism with each of [`HASHES`].
-type Family = (&'static str, &'static [(Proof, &'static [&'static str])]);
+/// The proofs of a family of mechanisms. Beside each proof are the names of its mechanisms, without
+/// `CKM_`. A name with `#` stands for a mechanism with each hash of [`NAMES`].
+type Rows = &'static [(Proof, &'static [&'static str])];
 
-const HASHES: [&str; 8] =
+const NAMES: [&str; 8] =
     ["SHA224", "SHA256", "SHA384", "SHA512", "SHA3_224", "SHA3_256", "SHA3_384", "SHA3_512"];
 
 /// All 182 mechanisms of these modules, and `CKM_EC_KEY_PAIR_GEN_W_EXTRA_BITS`, which PKCS#11 3.2
 /// has.
-const UNION: &[Family] = &[
+const UNION: &[(&str, Rows)] = &[
     ("RSA", signatures::RSA),
     ("EC", signatures::EC),
     ("EdDSA", signatures::EDWARDS),
@@ -62,7 +63,7 @@ pub fn tasks() -> Vec<Task> {
 /// Returns the names of mechanisms that a row stands for.
 fn named(names: &'static [&str]) -> impl Iterator<Item = String> {
     names.iter().flat_map(|name| {
-        let hashes = if name.contains('#') { &HASHES[..] } else { &[""] };
+        let hashes = if name.contains('#') { &NAMES[..] } else { &[""] };
         hashes.iter().map(|hash| name.replace('#', hash))
     })
 }

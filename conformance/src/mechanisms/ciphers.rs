@@ -1,14 +1,7 @@
 //! Round trips of symmetric ciphers and key wraps. AES-ECB has the known answer of FIPS 197. For
 //! some of the others, the sets of Wycheproof have known answers.
 
-use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism};
-
-use super::{Proof, derivations, generation, hex, import};
-use crate::cases::cipher_works;
-use crate::fixture::{Fixture, Key, SECRET, ensure, open_key};
-
-type Rows = &'static [(Proof, &'static [&'static str])];
+use super::*;
 
 pub const AES: Rows = &[
     (

@@ -1,13 +1,7 @@
 //! Round trips of MACs, which must detect a change. A MAC of 8 bytes must be the start of the MAC
 //! of 12 bytes.
 
-use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism, names};
-
-use super::{Proof, generation, import, signed, signs, signs_in_parts};
-use crate::fixture::{Fixture, Key, Pair, SECRET, ensure};
-
-type Rows = &'static [(Proof, &'static [&'static str])];
+use super::*;
 
 const MESSAGE: &[u8] = b"a message of some length, in parts";
 

@@ -1,15 +1,8 @@
 //! Derivations of keys from keys. The derived keys are compared with known answers or with the
 //! module's own digests and ciphers, or both sides must agree on the same secret.
 
-use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism, Memory, Structure, names};
-
 use super::hashes::digest;
-use super::{Proof, derived, derived_from, generation, hex, import};
-use crate::cases::{decapsulate, encapsulate};
-use crate::fixture::{Fixture, Key, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
-
-type Rows = &'static [(Proof, &'static [&'static str])];
+use super::*;
 
 pub const HASHES: Rows = &[(
     hashed,

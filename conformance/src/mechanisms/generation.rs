@@ -1,10 +1,6 @@
 //! Generation of keys.
 
-use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism, Structure};
-
-use super::{hex, signs};
-use crate::fixture::{Fixture, Key, P256, Pair, bytes, ensure, flag, number, open_key};
+use super::*;
 
 /// Generates a pair and checks the classes of its keys. The other mechanisms of its family use the
 /// same pair.

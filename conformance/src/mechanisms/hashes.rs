@@ -1,10 +1,6 @@
 //! Digests of "abc" (FIPS 180-4 and FIPS 202), in one part and in several parts.
 
-use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism};
-
-use super::{Proof, hex};
-use crate::fixture::{Fixture, ensure};
+use super::*;
 
 pub const HASHES: &[(Proof, &[&str])] = &[(abc, &["#", "SHA_1", "SHA512_224", "SHA512_256"])];
 

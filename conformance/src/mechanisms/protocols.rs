@@ -19,13 +19,7 @@
 //! with `client, server = b"\1" * 32, b"\2" * 32`, `pre = b"\3\3" + b"\t" * 46` and `master =
 //! b"\7" * 48`. OpenSSL's `kdf TLS1-PRF` computes the same master secret of TLS 1.2.
 
-use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure};
-
-use super::{Proof, derived, derived_from, hex, hmac, import, signed, signs};
-use crate::fixture::{FFDHE2048, Fixture, Pair, SECRET, able, bytes, ensure, flag, number, open_key, with};
-
-type Rows = &'static [(Proof, &'static [&'static str])];
+use super::*;
 
 pub const SP800_108: Rows =
     &[(sp800_108, &["SP800_108_COUNTER_KDF", "SP800_108_FEEDBACK_KDF", "SP800_108_DOUBLE_PIPELINE_KDF"])];

@@ -1,14 +1,7 @@
 //! Round trips of signatures with key pairs, and of RSA encryption. A changed signature or message
 //! must not verify. For many of these mechanisms, the sets of Wycheproof have known answers.
 
-use cryptoki_sys::*;
-use jeton_client::{Failure, Mechanism, Structure, names};
-
-use super::{Proof, generation, signs, signs_in_parts};
-use crate::cases::hash_sign;
-use crate::fixture::{Fixture, HASHES, Key, SECRET, ensure, open_key};
-
-type Rows = &'static [(Proof, &'static [&'static str])];
+use super::*;
 
 const MESSAGE: &[u8] = b"a message that is signed in one part and in several";
 
@@ -22,7 +15,7 @@ pub const RSA: Rows = &[
 ];
 
 pub const EC: Rows = &[
-    (super::derivations::ecdh, &["ECDH1_DERIVE", "ECDH1_COFACTOR_DERIVE"]),
+    (derivations::ecdh, &["ECDH1_DERIVE", "ECDH1_COFACTOR_DERIVE"]),
     (|fixture, kind| digest(fixture, &Mechanism::new(kind), Key::Ec), &["ECDSA"]),
     (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::Ec), &["ECDSA_#", "ECDSA_SHA1"]),
     (generation::pair, &["EC_KEY_PAIR_GEN"]),
