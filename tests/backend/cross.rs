@@ -3,11 +3,7 @@
 
 use std::sync::LazyLock;
 
-use jeton::backend::{Curve, Hash, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, Scheme};
-use jeton::error::Error;
-use jeton_vectors::hex;
-
-use crate::support::{HASHES, bytes, pairs, sign, verify};
+use crate::support::*;
 
 pub type Pair = (PublicParts, PrivateParts);
 
@@ -48,7 +44,7 @@ fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inputs:
     }
 }
 
-fn refuses_spoilt(what: &str, verifier: &mut dyn jeton::backend::Verifier, input: &[u8], signature: &[u8]) {
+fn refuses_spoilt(what: &str, verifier: &mut dyn Verifier, input: &[u8], signature: &[u8]) {
     for at in [0, signature.len() / 2, signature.len() - 1] {
         let mut spoilt = signature.to_vec();
         spoilt[at] ^= 1;

@@ -1,10 +1,7 @@
 //! Compares the ciphers and MACs of the backends: each backend decrypts the ciphertext of the
 //! others, also in several parts.
 
-use jeton::backend::{AeadScheme, Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
-use jeton::error::Error;
-
-use crate::support::{bytes, crypt, mac, pairs, refused, run};
+use crate::support::*;
 
 /// A scheme with the lengths that it accepts.
 struct Case {

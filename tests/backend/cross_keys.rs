@@ -1,14 +1,8 @@
 //! Compares the backends with each other: encryption, key agreement, encapsulation, and signatures
 //! of SLH-DSA. Also compares SLH-DSA with another implementation.
 
-use jeton::backend::{
-    Curve, Encryption, Hash, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, Scheme, SlhDsa,
-};
-use jeton::error::{Error, Result};
-use jeton::secret::Secret;
-
 use crate::cross::{RSA_LEN, public_half_is_computed, rsa_keys};
-use crate::support::{bytes, pairs, refused, sign, verify};
+use crate::support::*;
 
 fn encrypt(provider: &Provider, key: &PublicParts, scheme: &Encryption, input: &[u8]) -> Result<Vec<u8>> {
     let key = provider.keys.public(key)?;

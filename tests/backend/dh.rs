@@ -1,11 +1,7 @@
 //! Diffie-Hellman in a published group: agreement between the backends, powers that are known, and
 //! primes of one backend that the other checks.
 
-use jeton::backend::{PairSpec, PrivateParts, Provider, PublicParts};
-use jeton::secret::Secret;
-use jeton_vectors::hex;
-
-use crate::support::pairs;
+use crate::support::*;
 
 /// RFC 5114, 2.1: the group of 1024 bits.
 const PRIME: &str = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\

@@ -1,8 +1,6 @@
 //! Digests in parts.
 
-use jeton::backend::{Hash, Provider};
-
-use crate::support::{bytes, digest};
+use crate::support::*;
 
 /// Every hash function, also those that only digests and HMACs use.
 fn hashes() -> impl Iterator<Item = Hash> {

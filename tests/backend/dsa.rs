@@ -3,13 +3,10 @@
 
 use std::sync::LazyLock;
 
-use jeton::backend::{DsaGroup, PairSpec, PrivateParts, Provider, PublicParts, Scheme};
-use jeton::error::Error;
-use jeton::secret::Secret;
-use jeton_vectors::{RFC_6979, hex};
+use jeton_vectors::RFC_6979;
 use serde_json::Value;
 
-use crate::support::{bytes, digest, pairs, sign, verify};
+use crate::support::*;
 use crate::vectors::hash;
 
 /// The groups of RFC 6979, A.2.1 and A.2.2. Those with the same key differ in the hash.

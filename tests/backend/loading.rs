@@ -2,14 +2,9 @@
 
 use std::sync::LazyLock;
 
-use jeton::backend::{
-    Curve, Hash, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, Scheme,
-};
-use jeton::error::{Error, Result};
-use jeton::secret::Secret;
-use jeton_vectors::{hex, integer};
+use jeton_vectors::integer;
 
-use crate::support::{bytes, refused, sign, verify};
+use crate::support::*;
 
 const PKCS1: Scheme = Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) };
 

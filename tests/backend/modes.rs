@@ -1,10 +1,6 @@
 //! Modes and MACs without published vectors, by their definition, and the limits of their lengths.
 
-use jeton::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
-use jeton::error::Error;
-use jeton_vectors::hex;
-
-use crate::support::{bytes, crypt, mac, refused};
+use crate::support::*;
 
 const KEY: &str = "2b7e151628aed2a6abf7158809cf4f3c";
 

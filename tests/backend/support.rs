@@ -2,10 +2,10 @@
 
 use std::fmt::Debug;
 
-use jeton::backend::{
-    Cipher, CipherScheme, Direction, Hash, MacScheme, PrivateParts, Provider, PublicParts, Scheme,
-};
-use jeton::error::{Error, Result};
+pub use jeton::backend::*;
+pub use jeton::error::{Error, Result};
+pub use jeton::secret::Secret;
+pub use jeton_vectors::hex;
 
 /// Returns all pairs of backends. The two backends of a pair may be the same.
 pub fn pairs() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {

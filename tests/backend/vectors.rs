@@ -6,19 +6,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use jeton::backend::{
-    Aead, AeadScheme, CipherScheme, Curve, Direction, DsaGroup, Encryption, Hash, MacScheme, MlDsa, MlKem,
-    PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, Scheme, SlhDsa, Stateful,
-    Verifier,
-};
-use jeton::error::Error;
-use jeton::secret::Secret;
 use jeton_vectors::{
     self as vectors, EdwardsKey, Mac, Miss, Operation, Padding, Pair, Parameter, PublicKey, RsaKey,
     Scheme as Published, Set, Tally,
 };
 
-use crate::support::{crypt, digest, mac, sign, verify};
+use crate::support::*;
 
 type Result<T> = std::result::Result<T, Miss<Error>>;
 type Outcome = Result<()>;
