@@ -3,12 +3,7 @@
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
-use cryptoki_sys::*;
-
-use super::common::{mechanism, mechanism_with, mutable, nothing};
-use super::{
-    Object, Session, aes_template, attribute, created, generated_pair, pointer, same_value, session,
-};
+use super::*;
 
 /// Returns the number of objects with this label.
 fn labelled(session: Session, label: &[u8]) -> CK_ULONG {

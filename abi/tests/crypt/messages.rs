@@ -6,10 +6,7 @@
 use std::ffi::c_void;
 use std::ptr::from_mut;
 
-use cryptoki_sys::*;
-
-use super::common::{mechanism, mechanism_with, nothing};
-use super::{MESSAGE, Object, Session, aes_key, aes_template, attribute, len, pointer, session};
+use super::*;
 
 const AAD: &[u8] = b"a message";
 const GCM_LEN: CK_ULONG = size_of::<CK_GCM_MESSAGE_PARAMS>() as CK_ULONG;
@@ -123,7 +120,7 @@ fn malformed_parameters_of_messages_are_refused() {
     let (data, null) = (pointer(MESSAGE), nothing());
     let mut room = 128;
     let whole = |aad, aad_len, data, room| {
-        let place = super::common::mutable(&good).cast();
+        let place = mutable(&good).cast();
         rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, data, 4, nothing(), room))
     };
     assert_eq!(whole(null, 1, data, &raw mut room), CKR_ARGUMENTS_BAD);
@@ -187,7 +184,7 @@ fn the_init_functions_accept_the_parameter_of_a_message() {
 fn chacha20_poly1305_takes_the_length_of_its_nonce_in_bits_or_bytes() {
     let session = session();
     let attributes = [attribute(CKA_ENCRYPT, &CK_TRUE), attribute(CKA_DECRYPT, &CK_TRUE)];
-    let key = super::generated(session, CKM_CHACHA20_KEY_GEN, &attributes);
+    let key = generated(session, CKM_CHACHA20_KEY_GEN, &attributes);
     ok!(C_MessageEncryptInit(session, &mut mechanism(CKM_CHACHA20_POLY1305), key));
     let (mut nonce, mut tag, mut out) = ([7; 12], [0; 16], [0; 4]);
     let mut seen = Vec::new();
