@@ -3,10 +3,7 @@
 //! buffers. All other work goes through the safe client, which builds structures and vectors for
 //! each call.
 
-use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_C_DigestInit, CK_C_GenerateRandom, CK_C_Sign, CK_C_SignInit, CK_C_Verify,
-    CK_C_VerifyInit, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_ULONG, CKR_OK,
-};
+use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
 
 use crate::scheme::Aead;
@@ -329,7 +326,7 @@ impl TemplateMemory {
 
 /// Returns an entry of a function list. Fails if the module lacks this function.
 fn entry<F>(function: &'static str, pointer: Option<F>) -> Answer<F> {
-    pointer.ok_or_else(|| refused(function, cryptoki_sys::CKR_FUNCTION_NOT_SUPPORTED))
+    pointer.ok_or_else(|| refused(function, CKR_FUNCTION_NOT_SUPPORTED))
 }
 
 /// Fails unless `function` returned `CKR_OK`.

@@ -1,11 +1,7 @@
 //! The key pairs and signature schemes that are compared. The baseline and the modules use
 //! the same list, so that all do the same work.
 
-use cryptoki_sys::{
-    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT, CKG_MGF1_SHA256, CKM_AES_GCM,
-    CKM_AES_KEY_GEN, CKM_CHACHA20_KEY_GEN, CKM_CHACHA20_POLY1305, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA,
-    CKM_RSA_PKCS, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_RSA_PKCS_PSS, CKM_SHA256, CKM_SHA512, CKM_SLH_DSA,
-};
+use cryptoki_sys::*;
 use jeton::backend::{self, Curve, Hash, MlDsa, MlKem, SlhDsa};
 use jeton_client::key_types::{self, KeyType};
 use jeton_client::{Attribute, Mechanism};

@@ -17,10 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Tool, fails, log_in, refused, run, says, succeed};
-use cryptoki_sys::{
-    CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
-    CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_KEY_EXHAUSTED, CKR_OK,
-};
+use cryptoki_sys::*;
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
 use jeton_tool::Error;

@@ -1,8 +1,6 @@
 //! Searches: `C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`.
 
-use cryptoki_sys::{
-    CK_C_FindObjects, CK_C_FindObjectsFinal, CK_C_FindObjectsInit, CK_OBJECT_HANDLE, CK_ULONG,
-};
+use cryptoki_sys::*;
 use jeton_client::{Attribute, Session};
 
 use super::{Answer, Entry, TemplateMemory, check, entry};

@@ -1,9 +1,6 @@
 //! Calls that make keys: generation, encapsulation and decapsulation.
 
-use cryptoki_sys::{
-    CK_C_DecapsulateKey, CK_C_EncapsulateKey, CK_C_GenerateKey, CK_C_GenerateKeyPair, CK_OBJECT_HANDLE,
-    CK_ULONG,
-};
+use cryptoki_sys::*;
 use jeton_client::{Attribute, Mechanism, ObjectHandle, Session};
 
 use super::{Answer, Entry, MechanismMemory, TemplateMemory, check, entry};

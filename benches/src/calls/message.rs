@@ -1,9 +1,6 @@
 //! `C_EncryptMessage` with AES-256-GCM.
 
-use cryptoki_sys::{
-    CK_C_EncryptMessage, CK_GCM_MESSAGE_PARAMS, CK_OBJECT_HANDLE, CK_ULONG, CKG_NO_GENERATE, CKM_AES_GCM,
-    CKR_FUNCTION_NOT_SUPPORTED,
-};
+use cryptoki_sys::*;
 use jeton_client::{Mechanism, ObjectHandle, Session};
 
 use super::{Answer, Entry, MechanismMemory, check, entry, refused};

@@ -1,9 +1,6 @@
 //! Calls on objects (create, read, destroy) and on sessions (open, close).
 
-use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CK_C_CloseSession, CK_C_CreateObject, CK_C_GetAttributeValue, CK_C_OpenSession,
-    CK_OBJECT_HANDLE, CK_SLOT_ID, CK_ULONG, CKF_RW_SESSION, CKF_SERIAL_SESSION,
-};
+use cryptoki_sys::*;
 use jeton_client::{Attribute, Module, ObjectHandle, Session, SlotId};
 
 use super::{Answer, Entry, TemplateMemory, check, entry};

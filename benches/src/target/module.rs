@@ -3,10 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cryptoki_sys::{
-    CK_OBJECT_HANDLE, CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_AES_KEY_GEN, CKM_EC_KEY_PAIR_GEN,
-    CKM_ML_KEM, CKM_SHA256_HMAC,
-};
+use cryptoki_sys::*;
 use jeton::backend::MlKem;
 use jeton_client::key_types::P256;
 use jeton_client::{
@@ -38,7 +35,7 @@ impl ModuleToken {
     pub fn open(row: &str, module: &Module, slot: SlotId, pin: &str, home: Home) -> Result<Self, Failure> {
         let session = module.open_session(slot, Access::ReadWrite)?;
         match session.login(User::User, Some(pin)) {
-            Err(failure) if failure.code == cryptoki_sys::CKR_USER_ALREADY_LOGGED_IN => {}
+            Err(failure) if failure.code == CKR_USER_ALREADY_LOGGED_IN => {}
             other => other?,
         }
         Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })

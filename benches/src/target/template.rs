@@ -1,10 +1,6 @@
 //! The templates of the objects that the bench makes.
 
-use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CKA_CLASS, CKA_DECAPSULATE, CKA_DECRYPT, CKA_ENCAPSULATE, CKA_ENCRYPT,
-    CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
-    CKA_VALUE, CKA_VALUE_LEN, CKA_VERIFY, CKK_AES, CKK_GENERIC_SECRET, CKO_SECRET_KEY,
-};
+use cryptoki_sys::*;
 use jeton_client::Attribute;
 
 use super::{Home, Template};

@@ -5,10 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cryptoki_sys::{
-    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE,
-    CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED,
-};
+use cryptoki_sys::*;
 use der::Encode;
 use jeton_pki::certificate::Signer;
 use spki::SubjectPublicKeyInfoOwned;

@@ -4,11 +4,7 @@ use std::path::PathBuf;
 use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
-use cryptoki_sys::{
-    CKA_APPLICATION, CKA_CLASS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN,
-    CKA_TRUSTED, CKA_VALUE, CKA_WRAP_WITH_TRUSTED, CKF_LOGIN_REQUIRED, CKO_DATA, CKS_RO_PUBLIC_SESSION,
-    CKS_RW_PUBLIC_SESSION,
-};
+use cryptoki_sys::*;
 use jeton_client::text::shown;
 use jeton_tool::client::{Access, Attribute, names};
 use jeton_tool::formats::MAX_FILE;

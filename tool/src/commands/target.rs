@@ -5,9 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
-use cryptoki_sys::{
-    CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_PIN_INCORRECT, CKR_PIN_LOCKED,
-};
+use cryptoki_sys::*;
 use jeton_client::text::{from_hex, shown};
 use jeton_peers::Known;
 use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};

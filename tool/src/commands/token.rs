@@ -5,11 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use cryptoki_sys::{
-    CK_FLAGS, CK_SLOT_ID, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED,
-    CKF_TOKEN_INITIALIZED, CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED,
-    CKF_USER_PIN_LOCKED, CKF_WRITE_PROTECTED,
-};
+use cryptoki_sys::*;
 use jeton_client::text::shown;
 use jeton_tool::client::{Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
