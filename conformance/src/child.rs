@@ -3,8 +3,7 @@
 
 use jeton_child::say;
 use jeton_client::Module;
-use jeton_peers::Error;
-use jeton_peers::{TokenAccess, library_of, prepare_token};
+use jeton_peers::{Error, TokenAccess, library_of, prepare_token};
 
 use crate::choice::Choice;
 use crate::fixture::Fixture;

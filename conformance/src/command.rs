@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_peers::Error;
-use jeton_peers::Known;
+use jeton_peers::{Error, Known};
 
 use crate::document::{Column, Document};
 use crate::run::Subject;

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jeton_child::{Child, Silence};
-use jeton_peers::Error;
-use jeton_peers::TokenAccess;
-use jeton_peers::{Known, Sandbox, library_of};
+use jeton_peers::{Error, Known, Sandbox, TokenAccess, library_of};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Line, Record, Verdict};

@@ -3,9 +3,8 @@
 use super::flow::Wrapping;
 use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{SIGN, VERIFY};
+use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (16, 32);

@@ -4,8 +4,7 @@
 use super::flow::Wrapping;
 use super::{Action, CRYPTS_MESSAGES, MechanismRow};
 use crate::backend::{AeadScheme, CipherMode as Mode};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
+use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a key in bytes, the unit of "ChaCha20 key generation".
 const BYTES: (u64, u64) = (32, 32);

@@ -4,8 +4,7 @@
 use super::flow::{Extent, Flow, Inputs, Output, Protection, Sizes};
 use super::{Action, Derivation, HkdfSalt, MechanismRow, Params, Shape};
 use crate::backend::{CipherMode, Hash};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
+use crate::id::{KeyType, MechanismType as M};
 
 /// The shortest block in bytes of a hash function of HMAC.
 const SHORTEST_BLOCK: usize = 64;

@@ -3,8 +3,7 @@
 use super::flow::Wrapping;
 use super::{Action, MechanismRow, Standing, Wraps};
 use crate::backend::CipherMode as Mode;
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
+use crate::id::{KeyType, MechanismType as M};
 
 const BLOCK: usize = 8;
 /// The rows report no key sizes.

@@ -7,9 +7,8 @@
 
 use super::flow::Inputs;
 use super::{Action, Derivation, MechanismRow, Shape};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE};
+use crate::id::{KeyType, MechanismType as M};
 
 /// The rows. The sizes are those of the prime in bits.
 pub(super) const ROWS: &[MechanismRow] = &[

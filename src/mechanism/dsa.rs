@@ -5,8 +5,7 @@
 
 use super::{Action, MechanismRow, Primitive, Shape, Standing};
 use crate::backend::{Hash, Scheme};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
+use crate::id::{KeyType, MechanismType as M};
 
 /// The sizes of the prime in bits.
 const BITS: (u64, u64) = (1024, 3072);

@@ -3,9 +3,8 @@
 use super::flow::{Extent, Inputs, Sizes};
 use super::{Action, Derivation, MechanismRow, Params, Primitive, Shape};
 use crate::backend::{Hash, Scheme};
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECAPSULATE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, ENCAPSULATE};
-use crate::id::{KeyType, MechanismType};
+use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a curve's order in bits.
 const BITS: (u64, u64) = (224, 521);
@@ -48,18 +47,18 @@ pub(super) const ROWS: &[MechanismRow] = &[
     .also(CURVES),
 ];
 
-const fn pairs(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> MechanismRow {
+const fn pairs(id: M, key_type: KeyType, sizes: (u64, u64)) -> MechanismRow {
     MechanismRow::generates(Action::GeneratePair, id, key_type, sizes).also(CURVES)
 }
 
-const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
+const fn ecdsa(id: M, hash: Option<Hash>) -> MechanismRow {
     let action = Action::Sign(Primitive::Digest(&Scheme::Ecdsa), hash);
     MechanismRow::signs(id, KeyType::EC, BITS, Shape::None, action).also(CURVES | EC_UNCOMPRESS)
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
 /// and X25519 and X448 clear the cofactor. Both also accept keys of Montgomery curves.
-const fn ecdh(id: MechanismType) -> MechanismRow {
+const fn ecdh(id: M) -> MechanismRow {
     let row = MechanismRow::derives(id, Some(KeyType::EC), BITS, agrees, Shape::Ecdh, Derivation::Ecdh);
     let row = row.also(CURVES | EC_UNCOMPRESS | ENCAPSULATE | DECAPSULATE);
     MechanismRow { other_key_type: Some(KeyType::EC_MONTGOMERY), ..row }

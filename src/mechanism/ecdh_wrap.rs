@@ -2,9 +2,8 @@
 
 use super::flow::{KeyFlow, Wrapping};
 use super::{Action, Asymmetric, MechanismRow, PointForm, Shape, Wraps};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
+use crate::id::{KeyType, MechanismType as M};
 
 pub(super) const ROWS: &[MechanismRow] = &[
     // This mechanism also accepts keys of Montgomery curves.

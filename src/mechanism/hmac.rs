@@ -2,8 +2,7 @@
 
 use super::{Action, MacFunction, MechanismRow, Shape};
 use crate::backend::Hash;
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
+use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (1, 4096);

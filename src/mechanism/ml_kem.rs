@@ -2,9 +2,8 @@
 
 use super::{Action, KeyFlow, MechanismRow};
 use crate::backend::MlKem;
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE};
+use crate::id::{KeyType, MechanismType as M};
 
 /// PKCS#11 3.2, "ML-KEM mechanisms": the sizes are those of the public key in bytes.
 const PUBLIC_BYTES: (u64, u64) = (MlKem::MlKem512.public_len() as u64, MlKem::MlKem1024.public_len() as u64);

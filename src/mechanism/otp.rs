@@ -2,9 +2,8 @@
 
 use super::flow::{Flow, KeyFlow};
 use super::{Action, MechanismRow, Shape};
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{SIGN, VERIFY};
+use crate::id::{KeyType, MechanismType as M};
 
 /// The rows. The sizes are those of a key in bytes.
 pub(super) const ROWS: &[MechanismRow] = &[

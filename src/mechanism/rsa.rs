@@ -3,11 +3,10 @@
 use super::flow::{KeyFlow, Wrapping};
 use super::{Action, Asymmetric, MechanismRow, Primitive, Shape, Wraps};
 use crate::backend::Hash;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{
     DECAPSULATE, DECRYPT, ENCAPSULATE, ENCRYPT, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP,
 };
-use crate::id::{KeyType, MechanismType};
+use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes in bits of a modulus that the backends use.
 const BITS: (u64, u64) = (1024, 16384);
@@ -51,19 +50,19 @@ pub(super) const ROWS: &[MechanismRow] = &[
     signs(M::SHA3_512_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_512)),
 ];
 
-const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
+const fn signs(id: M, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
     let shape = if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None };
     MechanismRow::signs(id, KeyType::RSA, BITS, shape, Action::Sign(primitive, hash))
 }
 
 /// Builds the row of a mechanism that signs and encrypts.
-const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps, wrapping: Wrapping) -> MechanismRow {
+const fn both(id: M, primitive: Primitive, wraps: Wraps, wrapping: Wrapping) -> MechanismRow {
     let row = signs(id, primitive, None);
     let more = ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
     MechanismRow { flags: row.flags | more, wraps, flow: KeyFlow::Wraps(wrapping), ..row }
 }
 
-const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismRow {
+const fn encrypts(id: M, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismRow {
     MechanismRow {
         id,
         flags,

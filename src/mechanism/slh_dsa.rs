@@ -2,8 +2,7 @@
 
 use super::{Action, MechanismRow, Primitive, Shape};
 use crate::backend::Hash;
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
+use crate::id::{KeyType, MechanismType as M};
 
 /// PKCS#11 3.2, "SLH-DSA mechanisms": sizes are those of the public key in bytes.
 const PUBLIC_BYTES: (u64, u64) = (32, 64);

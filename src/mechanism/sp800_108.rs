@@ -2,8 +2,7 @@
 
 use super::flow::{Inputs, Protection, Sizes, blocks_of, message_of};
 use super::{Derivation, MechanismRow, Params, Shape};
-use crate::id::MechanismType as M;
-use crate::id::ObjectHandle;
+use crate::id::{MechanismType as M, ObjectHandle};
 
 pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::SP800_108_COUNTER_KDF, Kdf::Counter),

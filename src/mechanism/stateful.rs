@@ -3,8 +3,7 @@
 
 use super::{Action, KeyFlow, MechanismRow, Primitive, Shape};
 use crate::backend::Stateful;
-use crate::id::MechanismType as M;
-use crate::id::{KeyType, mechanism_flag as does};
+use crate::id::{KeyType, MechanismType as M, mechanism_flag as does};
 
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow::generates(Action::GeneratePair, M::HSS_KEY_PAIR_GEN, KeyType::HSS, (0, 0)),

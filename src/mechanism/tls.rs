@@ -5,9 +5,8 @@
 use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
 use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, SIGNS, Shape};
 use crate::backend::Hash;
-use crate::id::KeyType;
-use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{SIGN, VERIFY};
+use crate::id::{KeyType, MechanismType as M};
 
 /// The only size in bytes of a master secret and of a pre-master secret with a version.
 const MASTER: (u64, u64) = (48, 48);

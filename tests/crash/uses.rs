@@ -7,8 +7,7 @@ use jeton::id::mechanism_flag as flag;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Action, AgreementKdf, Asymmetric, Derivation, MechanismRow};
-use jeton::mechanism::{Primitive, Shape};
+use jeton::mechanism::{Action, AgreementKdf, Asymmetric, Derivation, MechanismRow, Primitive, Shape};
 use jeton::module::Derived;
 
 use crate::prelude::*;

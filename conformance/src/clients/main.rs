@@ -12,8 +12,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use clap::Parser;
-use jeton_peers::Error;
-use jeton_peers::{Known, library_of};
+use jeton_peers::{Error, Known, library_of};
 
 mod page;
 mod paste;

@@ -10,8 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jeton_client::Module;
-use jeton_peers::Error;
-use jeton_peers::{Known, Sandbox, free_slot, initialise};
+use jeton_peers::{Error, Known, Sandbox, free_slot, initialise};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 

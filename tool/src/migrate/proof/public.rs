@@ -6,8 +6,7 @@ use der::{Decode, Encode};
 use jeton_migrate::Object;
 use spki::SubjectPublicKeyInfoRef;
 
-use crate::client::Attribute;
-use crate::client::key_types;
+use crate::client::{Attribute, key_types};
 use crate::migrate::plan::{NSS_DB, Plan};
 use crate::object::PUBLIC_PARTS;
 
