@@ -4,11 +4,7 @@
 use der::Sequence;
 
 use super::encoding::{decoded, encoded, integer, named, parameters, part, wrong};
-use super::{
-    A, Attributes, Decoded, Encoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier,
-    ObjectTypes, PairSpec, PrivateKeyInfoRef, PrivateParts, Provider, PublicParts, Result, Secret, UintRef,
-    Value, all_bytes, bit_size, bytes, fixed, hidden, made, put_same, unpadded, value,
-};
+use super::*;
 use crate::config::strict::DH_BITS;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(40);

@@ -2,11 +2,7 @@
 
 use super::dh::put_public_value;
 use super::encoding::{decoded, integer, integers, named, parameters, part, wrong};
-use super::{
-    A, Attributes, Decoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
-    PairSpec, PrivateKeyInfoRef, PrivateParts, Provider, PublicParts, Result, Secret, UintRef, Value,
-    all_bytes, bit_size, fixed, hidden, made, put_same, unpadded, value,
-};
+use super::*;
 use crate::backend::DsaGroup;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(52);

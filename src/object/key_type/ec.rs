@@ -7,11 +7,7 @@ use der::{Decode, Encode};
 use sec1::EcPrivateKey;
 
 use super::encoding::{self, decoded, encoded, invalid};
-use super::{
-    A, Attributes, Decoded, Encoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier,
-    ObjectTypes, PairSpec, PrivateKeyInfoRef, PrivateParts, Provider, PublicParts, Result, Secret, Value,
-    bytes, fixed, hidden, key_type, made, put_same, unpadded,
-};
+use super::*;
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::scheme::EdwardsCurve;
 

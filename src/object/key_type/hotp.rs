@@ -1,9 +1,6 @@
 //! Keys for one-time passwords (PKCS#11 3.2, "OTP key objects").
 
-use super::{
-    A, Attributes, Change, Default, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectTypes, Result,
-    Rule, Secret, Value, fixed, flag, secret, text,
-};
+use super::*;
 use crate::id::value as number;
 
 const HOTP: ObjectTypes = ObjectTypes::member(43);

@@ -1,9 +1,6 @@
 //! ML-DSA keys (PKCS#11 3.2, "ML-DSA"). Their DER is that of RFC 9881.
 
-use super::{
-    A, Attributes, Error, Family, KeyType, KeyTypeRow, ObjectTypes, PairSpec, PrivateParts, PublicParts,
-    Result, Secret, set, value,
-};
+use super::*;
 use crate::backend::MlDsa;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(6);

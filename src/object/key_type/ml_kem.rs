@@ -1,9 +1,6 @@
 //! ML-KEM keys (PKCS#11 3.2, "ML-KEM"). Their DER is that of RFC 9935.
 
-use super::{
-    A, Attributes, Error, Family, KeyType, KeyTypeRow, ObjectTypes, PairSpec, PrivateParts, PublicParts,
-    Result, Secret, set, value,
-};
+use super::*;
 use crate::backend::MlKem;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(8);

@@ -1,11 +1,7 @@
 //! RSA keys (PKCS#11 3.2, "RSA"). Their DER is that of RFC 8017.
 
 use super::encoding::{NULL, decoded, integers, named, part};
-use super::{
-    A, Attributes, Decoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
-    PairSpec, PrivateKeyInfoRef, PrivateParts, PublicParts, Result, Secret, UintRef, Value, all_bytes,
-    bit_size, bytes, fixed, hidden, made, put_same,
-};
+use super::*;
 use crate::backend::{RsaCrt, RsaPrivate};
 use crate::config::strict::{RSA_BITS, RSA_EXPONENT};
 

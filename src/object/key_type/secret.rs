@@ -1,8 +1,6 @@
 //! Secret keys (PKCS#11 3.2, "Secret key objects").
 
-use super::{
-    A, CipherScheme, Default, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectTypes, fixed, value,
-};
+use super::*;
 use crate::backend::des3;
 use crate::config::strict::SECRET_LEN;
 

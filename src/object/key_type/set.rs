@@ -5,10 +5,7 @@ use der::asn1::{ContextSpecific, OctetStringRef};
 use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
 
 use super::encoding::{decoded, encoded, invalid, octets, part};
-use super::{
-    A, Attributes, Decoded, Encoded, Error, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes, PairSpec,
-    PrivateKeyInfoRef, PrivateParts, Provider, Result, Rule, Secret, Value, fixed, hidden, made, put_same,
-};
+use super::*;
 use crate::secret::with_wiped_frame;
 
 pub(super) const BASE: KeyTypeRow = KeyTypeRow {

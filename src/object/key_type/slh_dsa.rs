@@ -1,10 +1,7 @@
 //! SLH-DSA keys (PKCS#11 3.2, "SLH-DSA"). Their DER is that of RFC 9909.
 
 use super::encoding::part;
-use super::{
-    A, Error, Family, KeyType, KeyTypeRow, ObjectTypes, PairSpec, PrivateParts, PublicParts, Value, set,
-    value,
-};
+use super::*;
 use crate::backend::SlhDsa;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(7);

@@ -4,10 +4,7 @@
 //! Private keys are those of HSS. The token generates them; it neither imports nor exports them,
 //! because two copies would use a one-time key twice.
 
-use super::{
-    A, Attributes, Default, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
-    PublicParts, Result, Rule, Value, fixed, hidden, made, put_same, value,
-};
+use super::*;
 use crate::backend::hash_based::hss_uses;
 use crate::backend::{HssType, PairSpec, PrivateParts, Stateful};
 
