@@ -8,7 +8,6 @@ use jeton::mechanism::{self, Shape};
 
 use crate::guards::hidden;
 use crate::prelude::*;
-use crate::rsa::oaep;
 
 /// The wrapped key. Its end is zeros, so that a wrong length can cut it.
 const KEY: [u8; 32] = {

@@ -1,7 +1,9 @@
 //! Key generation: mechanisms that generate keys, their results, and the templates that they
 //! refuse.
 
+use jeton::mechanism::password::Password;
 use jeton::mechanism::{self, Action};
+use jeton::secret::Secret;
 
 use crate::prelude::*;
 
@@ -127,7 +129,7 @@ fn local_always_sensitive_and_never_extractable_are_recorded() {
         assert_eq!(history(copy), [sensitive, !extractable]);
         assert!(client.flag(session, copy, A::LOCAL));
     }
-    let (_, private) = crate::keys::pair(&client, session, Kind::P256, &none());
+    let (_, private) = pair(&client, session, Kind::P256, &none());
     assert!(client.flag(session, private, A::ALWAYS_SENSITIVE));
     assert!(client.flag(session, private, A::NEVER_EXTRACTABLE));
 }
@@ -217,4 +219,51 @@ fn an_invalid_public_exponent_is_an_invalid_value() {
         }
         assert_eq!(client.find(session, &none()), []);
     });
+}
+
+#[test]
+fn tdes_keys_have_odd_parity() {
+    each_user(|client, session| {
+        let mut even = hex("0123456789abcdef23456789abcdef01456789abcdef0123");
+        even[9] ^= 1;
+        let refused = client.create(session, &secret(KeyType::DES3, &even));
+        assert_eq!(refused.err(), Some(Error::AttributeValueInvalid));
+        let made = client.generate_key(session, M::DES3_KEY_GEN, &shown());
+        let value = client.read(session, made.expect("a key"), A::VALUE).expect("a value");
+        assert_eq!(value.len(), 24);
+        assert!(value.iter().all(|byte| byte.count_ones() % 2 == 1));
+    });
+}
+
+/// The conformance suite has the known answers.
+#[test]
+fn the_template_sets_the_type_of_a_password_key() {
+    let (client, session) = one_user();
+    let make = |iterations, kind: Option<KeyType>, len: Option<u64>| {
+        let password = Password(Secret::from(&b"password"[..]));
+        let params = Params::Pbkdf2 { hash: Hash::Sha1, salt: Box::from(*b"salt"), iterations, password };
+        let template = kind.map_or(none(), |kind| none().number(A::KEY_TYPE, kind.0));
+        let template = len.map_or(template.clone(), |len| template.number(A::VALUE_LEN, len));
+        let mechanism = Mechanism { params, ..plain(M::PKCS5_PBKD2) };
+        let key = client.module.generate_key(session, &mechanism, &template.template())?;
+        Ok(client.number(session, key, A::VALUE_LEN))
+    };
+    let generic = Some(KeyType::GENERIC_SECRET);
+    for (iterations, kind, len, answer) in [
+        (1, Some(KeyType::AES), Some(24), Ok(24)),
+        // The template may omit a length that the key type fixes.
+        (1, Some(KeyType::CHACHA20), None, Ok(32)),
+        (1, None, Some(32), Err(Error::TemplateIncomplete)),
+        (1, Some(KeyType::AES), None, Err(Error::TemplateIncomplete)),
+        (1, Some(KeyType::AES), Some(20), Err(Error::KeySizeRange)),
+        (1, Some(KeyType::RSA), Some(32), Err(Error::AttributeValueInvalid)),
+        (1, generic, Some(0), Err(Error::KeySizeRange)),
+        (1, generic, Some(4097), Err(Error::KeySizeRange)),
+        (1, generic, Some(u64::MAX), Err(Error::KeySizeRange)),
+        (u32::MAX, generic, Some(20), Err(Error::MechanismParamInvalid)),
+        // A key of many blocks multiplies the number of iterations.
+        (1 << 20, generic, Some(4096), Err(Error::MechanismParamInvalid)),
+    ] {
+        assert_eq!(make(iterations, kind, len), answer, "{kind:?} {len:?}");
+    }
 }

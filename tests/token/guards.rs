@@ -5,7 +5,6 @@
 use jeton::mechanism::sp800_108::Field;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 
-use crate::ciphers::Way;
 use crate::derive::{derive, value};
 use crate::prelude::*;
 
@@ -144,7 +143,7 @@ fn the_start_of_an_unreadable_key_only_enciphers() {
         let aes = len(16).number(A::KEY_TYPE, KeyType::AES.0).flag(A::ENCRYPT, true);
         let aes = derive(client, session, cut(SHA256), key, &aes).expect("a key");
         let mechanism = with_iv(M::AES_CBC_PAD, &[1; 16]);
-        Way::Encrypt.whole(client, session, &mechanism, aes, b"data").expect("a ciphertext");
+        client.crypt(session, Direction::Encrypt, &mechanism, aes, b"data").expect("a ciphertext");
         assert!(!client.flag(session, aes, A::SIGN));
     });
 }
@@ -219,13 +218,13 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
             client.generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &shown()).expect("a pair");
         let cbc = with_iv(M::AES_CBC_PAD, &[3; 16]);
         let wrapped = client.wrap(session, &cbc, by, private).expect("a wrapped key");
-        let mut der = Way::Decrypt.whole(client, session, &cbc, by, &wrapped).expect("DER");
+        let mut der = client.crypt(session, Direction::Decrypt, &cbc, by, &wrapped).expect("DER");
         let point = client.read(session, public, A::EC_POINT).expect("a point");
         assert!(der.windows(65).any(|window| window == &point[2..]), "the DER has the point");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
         let mut unwrap = |change: &dyn Fn(&mut Vec<u8>)| {
             change(&mut der);
-            let wrapped = Way::Encrypt.whole(client, session, &cbc, by, &der).expect("a ciphertext");
+            let wrapped = client.crypt(session, Direction::Encrypt, &cbc, by, &der).expect("a ciphertext");
             client.unwrap(session, &cbc, by, &wrapped, &template).map(drop)
         };
         assert_eq!(unwrap(&|_| {}), Ok(()));

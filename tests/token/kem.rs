@@ -4,7 +4,6 @@
 use jeton::mechanism::AgreementKdf;
 
 use crate::prelude::*;
-use crate::rsa::oaep;
 
 fn ecdh(id: M, kdf: Option<AgreementKdf>) -> Mechanism {
     Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: Box::default() }, ..plain(id) }

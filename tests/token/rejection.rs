@@ -3,10 +3,13 @@
 
 use std::cell::RefCell;
 
-use crate::ciphers::{Way, message};
 use crate::prelude::*;
 
 const VECTORS: &str = include_str!("rejection.txt");
+
+fn message(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u8).wrapping_mul(3).wrapping_add(1)).collect()
+}
 
 /// Reads the lines of the vectors as pairs of name and value.
 fn vectors() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
@@ -58,7 +61,7 @@ fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
 
 /// Encrypts a whole block without padding.
 fn sealed(client: &Client, session: SessionHandle, public: ObjectHandle, em: &[u8]) -> Vec<u8> {
-    Way::Encrypt.whole(client, session, &plain(M::RSA_X_509), public, em).expect("a ciphertext")
+    client.crypt(session, Direction::Encrypt, &plain(M::RSA_X_509), public, em).expect("a ciphertext")
 }
 
 #[test]
@@ -69,7 +72,7 @@ fn implicit_rejection_matches_other_implementations() {
         assert_eq!(ciphertexts.len(), 8);
         for (ciphertext, message) in ciphertexts {
             let ciphertext = hex(ciphertext);
-            let opened = Way::Decrypt.whole(client, session, &plain(M::RSA_PKCS), private, &ciphertext);
+            let opened = client.crypt(session, Direction::Decrypt, &plain(M::RSA_PKCS), private, &ciphertext);
             assert_eq!(opened.as_ref(), Ok(&message));
         }
     });
@@ -84,10 +87,11 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
         let mut all = Vec::new();
         for (wrong, em) in wrong_paddings() {
             let ciphertext = sealed(client, session, public, &em);
-            let opened = Way::Decrypt.whole(client, session, &mechanism, private, &ciphertext);
+            let opened = client.crypt(session, Direction::Decrypt, &mechanism, private, &ciphertext);
             assert!(opened.is_ok(), "{wrong}: {opened:?}");
             for _ in 0..2 {
-                assert_eq!(Way::Decrypt.whole(client, session, &mechanism, private, &ciphertext), opened);
+                let again = client.crypt(session, Direction::Decrypt, &mechanism, private, &ciphertext);
+                assert_eq!(again, opened);
             }
             all.push(opened);
         }
@@ -102,13 +106,13 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
         // Eight bytes of padding are enough, and a message may be empty.
         for len in [245, 244, 32, 1, 0] {
             let ciphertext = sealed(client, session, public, &padded(&message(len)));
-            let opened = Way::Decrypt.whole(client, session, &mechanism, private, &ciphertext);
+            let opened = client.crypt(session, Direction::Decrypt, &mechanism, private, &ciphertext);
             assert_eq!(opened, Ok(message(len)));
         }
         // An error that depends only on public data is still returned.
-        let above = Way::Decrypt.whole(client, session, &mechanism, private, &[0xff; 256]);
+        let above = client.crypt(session, Direction::Decrypt, &mechanism, private, &[0xff; 256]);
         assert_eq!(above, Err(Error::EncryptedDataInvalid));
-        let short = Way::Decrypt.whole(client, session, &mechanism, private, &[1; 255]);
+        let short = client.crypt(session, Direction::Decrypt, &mechanism, private, &[1; 255]);
         assert_eq!(short, Err(Error::EncryptedDataLenRange));
     });
 }
@@ -183,7 +187,7 @@ fn cbc_pad(id: M, block: usize) -> Mechanism {
 #[test]
 fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
     each_user(|client, session| {
-        let oaep = crate::rsa::oaep(jeton::backend::Hash::Sha256, jeton::backend::Hash::Sha256, b"");
+        let oaep = oaep(Hash::Sha256, Hash::Sha256, b"");
         let des3 = client.generate_key(session, M::DES3_KEY_GEN, &none());
         let des3 = des3.expect("a key");
         for (mechanism, block, (by, back)) in [

@@ -3,7 +3,6 @@
 
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES};
 
-use crate::ciphers::Way;
 use crate::mechanisms;
 use crate::prelude::*;
 
@@ -183,7 +182,7 @@ fn rsa_and_dual_operation_states_are_restored() {
         module.sign_cancel(session).expect("an operation");
         let message = [[5; 20], [6; 20]].concat();
         assert_eq!(client.verify(session, &code, generic, &message, &made), Ok(()));
-        let back = Way::Decrypt.whole(&client, session, &iv, aes, &room[..len + more + end]);
+        let back = client.crypt(session, Direction::Decrypt, &iv, aes, &room[..len + more + end]);
         assert_eq!(back.expect("a plaintext"), message);
     });
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jeton::backend::{AeadScheme, CipherScheme, Provider};
+use jeton::backend::{AeadScheme, CipherScheme, Direction, Hash, Provider};
 use jeton::error::Result;
 use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Action, Mechanism, Params};
@@ -399,6 +399,29 @@ impl Client {
         Ok(out)
     }
 
+    /// Encrypts or decrypts in one part, into a buffer of the length that the function asks for.
+    pub fn crypt(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        data: &[u8],
+    ) -> Result<Vec<u8>> {
+        let once = |out: Output<'_>| match direction {
+            Direction::Encrypt => self.encrypt(session, data, out),
+            Direction::Decrypt => self.decrypt(session, data, out),
+        };
+        match direction {
+            Direction::Encrypt => self.encrypt_init(session, mechanism, key)?,
+            Direction::Decrypt => self.decrypt_init(session, mechanism, key)?,
+        }
+        let mut out = vec![0; once(Output::Length)?];
+        let len = once(Output::Buffer(&mut out))?;
+        out.truncate(len);
+        Ok(out)
+    }
+
     pub fn verify(
         &self,
         session: SessionHandle,
@@ -426,6 +449,13 @@ pub fn with_iv(id: MechanismType, iv: &[u8]) -> Mechanism {
     let info = mechanism::find(id).expect("a row");
     let Action::Cipher(mode) = info.action else { panic!("{id} is not a cipher") };
     Mechanism { info, params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")) }
+}
+
+pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {
+    Mechanism {
+        params: Params::Oaep { hash, mgf, label: label.into() },
+        ..plain(MechanismType::RSA_PKCS_OAEP)
+    }
 }
 
 pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Params {

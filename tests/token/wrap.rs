@@ -5,7 +5,6 @@
 use jeton::mechanism::message::{Generator, MessageParams};
 use jeton::module::Authenticated;
 
-use crate::ciphers::Way;
 use crate::prelude::*;
 
 /// RFC 5915: the wrapped scalar has the length of the order, even if a shorter one was imported.
@@ -18,7 +17,7 @@ fn a_short_scalar_is_wrapped_at_full_length() {
             key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::VALUE, &[5]);
         let key = client.create(session, &key.and(&shown())).expect("a key");
         let wrapped = client.wrap(session, &iv, by, key).expect("a wrapped key");
-        let der = Way::Decrypt.whole(client, session, &iv, by, &wrapped).expect("DER");
+        let der = client.crypt(session, Direction::Decrypt, &iv, by, &wrapped).expect("DER");
         let scalar = [&[4, 32][..], &[0; 31], &[5]].concat();
         assert!(der.windows(34).any(|window| window == scalar));
         assert_eq!(client.wrap(session, &plain(M::AES_ECB), by, key), Err(Error::KeyNotWrappable));
