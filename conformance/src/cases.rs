@@ -236,6 +236,11 @@ const WRONG_KEY: &[CK_RV] =
     &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID];
 /// The codes for a parameter that a token may refuse, or a function of it that a token may lack.
 const MAY_REFUSE: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_PARAM_INVALID];
+/// The codes for a mechanism that a module may lack, or may not use in this way.
+const OR_ABSENT: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
+// The codes of a function that a module may lack.
+const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 /// Data with the length of a SHA-256 digest.
 const DIGEST: [u8; 32] = [7; 32];
 /// Data with the length of two AES blocks.

@@ -10,7 +10,8 @@ use jeton_names::structs::Parameter;
 use super::digests::digesting;
 use super::encryption::oaep;
 use super::keys::{ecdh, point};
-use super::programs::{RSA_SIZE, bare, imported};
+use super::objects::FOREIGN;
+use super::programs::{READABLE_OR_NOT, RSA_SIZE, SENSITIVE_OR_NOT, bare, imported};
 use super::schemes::{hash_sign, pss};
 use super::*;
 
@@ -21,13 +22,8 @@ const NO_PARTS: &[CK_RV] =
 /// PKCS#11 3.2, "Common key attributes", `CKA_ALLOWED_MECHANISMS`: "A list of mechanisms allowed to
 /// be used with this key".
 const NOT_ALLOWED: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_KEY_FUNCTION_NOT_PERMITTED];
-/// PKCS#11 3.2, "Common key attributes": the default of `CKA_SENSITIVE` depends on the mechanism or
-/// the token.
-const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID];
 /// PKCS#11 3.2, "Key derivation by data encryption": the data is at least as long as the key.
 const TOO_SHORT: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
-/// The codes for Triple DES, which a module may lack.
-const DES3: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
 
 const GMAC: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID, CKR_MECHANISM_PARAM_INVALID];
 const NO_CONTEXT: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID, CKR_OK];
@@ -87,8 +83,7 @@ fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
 }
 
 fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
-    let template = imported(kind);
-    fixture.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))
+    fixture.create_object(&able(imported(kind), &[CKA_SENSITIVE, CKA_DERIVE]))
 }
 
 fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Result<(), Failure> {
@@ -119,8 +114,7 @@ fn cbc_data(data: &[u8]) -> Mechanism {
 }
 
 fn des3(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
-    let template = [flag(CKA_TOKEN, false)].to_vec();
-    let template = able(template, &[CKA_ENCRYPT, CKA_WRAP]);
+    let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_WRAP]);
     fixture.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
@@ -238,7 +232,7 @@ pub const CASES: &[Case] = &[
             ensure("C_DeriveKey", fixture.attribute(made, CKA_VALUE)? == hex(known))
         })
     }),
-    case("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", DES3, |fixture| {
+    case("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", OR_ABSENT, |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&Mechanism::with_bytes(CKM_DES3_CBC, &[1; 8]), des3(fixture)?)?;
         let (mut out, mut length) = ([0; 16], 16);
@@ -277,28 +271,18 @@ pub const CASES: &[Case] = &[
             fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
         },
     ),
-    creates(
-        "of an AES key with CKA_MODULUS",
-        &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID],
-        || {
-            let template = imported(CKK_AES);
-            with(template, bytes(CKA_MODULUS, [1; 8]))
-        },
-    ),
-    case(
-        "C_GenerateKey",
-        "of a secret key whose value is read later",
-        &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE],
-        |fixture| {
-            let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 16)];
-            let key = fixture.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
-            fixture.attribute(key, CKA_VALUE).map(drop)
-        },
-    ),
+    creates("of an AES key with CKA_MODULUS", FOREIGN, || {
+        with(imported(CKK_AES), bytes(CKA_MODULUS, [1; 8]))
+    }),
+    case("C_GenerateKey", "of a secret key whose value is read later", READABLE_OR_NOT, |fixture| {
+        let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 16)];
+        let key = fixture.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
+        fixture.attribute(key, CKA_VALUE).map(drop)
+    }),
     case("C_UnwrapKey", "of a session key without a login", &[CKR_OK, CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| {
-            let template = imported(CKK_AES);
-            let template = able(with(template, flag(CKA_PRIVATE, false)), &[CKA_WRAP, CKA_UNWRAP]);
+            let template = with(imported(CKK_AES), flag(CKA_PRIVATE, false));
+            let template = able(template, &[CKA_WRAP, CKA_UNWRAP]);
             let wrapping = session.create_object(&able(template, &[CKA_EXTRACTABLE]))?;
             let (mechanism, mut wrapped) = (Mechanism::new(CKM_AES_KEY_WRAP), [0; 64]);
             let length = session.wrap_key(&mechanism, wrapping, wrapping, &mut wrapped)?;
@@ -376,10 +360,7 @@ pub const CASES: &[Case] = &[
     creates(
         "of an AES key with CKA_ENCAPSULATE",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        || {
-            let template = imported(CKK_AES);
-            able(template, &[CKA_ENCAPSULATE])
-        },
+        || able(imported(CKK_AES), &[CKA_ENCAPSULATE]),
     ),
     // Certificates (RFC 3279) and DNSSEC still use keys of 1024 bits.
     case("C_CreateObject", "of an RSA key with 1024 bits", RSA_SIZE, |fixture| {

@@ -20,16 +20,11 @@ pub const CASES: &[Case] = &[
         let session = digesting(fixture)?;
         session.digest_init(&SHA256)
     }),
-    case(
-        "C_DigestInit",
-        "with a NULL mechanism ends the digest",
-        &[CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| {
-            let session = digesting(fixture)?;
-            fixture.call("C_DigestInit", &session, vec![Arg::Null])?;
-            session.digest_update(b"abc")
-        },
-    ),
+    case("C_DigestInit", "with a NULL mechanism ends the digest", NOT_BEGUN, |fixture| {
+        let session = digesting(fixture)?;
+        fixture.call("C_DigestInit", &session, vec![Arg::Null])?;
+        session.digest_update(b"abc")
+    }),
     case("C_Digest", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
         let session = digesting(fixture)?;
         session.digest(b"abc", &mut [0; 31]).map(drop)
@@ -85,15 +80,10 @@ pub const CASES: &[Case] = &[
         session.digest_update(b"bc")
     }),
     // PKCS#11 3.2, C_Digest: a call "always terminates the active digest operation".
-    case(
-        "C_DigestFinal",
-        "after C_Digest ended a digest in parts",
-        &[CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| {
-            let session = digesting(fixture)?;
-            session.digest_update(b"abc")?;
-            let _refused = session.digest(b"abc", &mut [0; 32]);
-            session.digest_final(&mut [0; 32]).map(drop)
-        },
-    ),
+    case("C_DigestFinal", "after C_Digest ended a digest in parts", NOT_BEGUN, |fixture| {
+        let session = digesting(fixture)?;
+        session.digest_update(b"abc")?;
+        let _refused = session.digest(b"abc", &mut [0; 32]);
+        session.digest_final(&mut [0; 32]).map(drop)
+    }),
 ];

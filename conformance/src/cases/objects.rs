@@ -20,6 +20,8 @@ fn secret() -> Vec<Attribute> {
 const FIXED: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY];
 /// The codes for an attribute that no template may have.
 const FORBIDDEN: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID];
+/// The codes for an attribute of another object type.
+pub const FOREIGN: &[CK_RV] = &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 /// The codes for an attribute that a copy must not change.
 const KEPT: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT];
 /// The codes for a template with an invalid attribute, or with attributes that do not fit together.
@@ -76,11 +78,9 @@ pub const CASES: &[Case] = &[
     creates("of an RSA key without CKA_PUBLIC_EXPONENT", INCOMPLETE, || {
         with(open_key(CKO_PUBLIC_KEY, CKK_RSA), bytes(CKA_MODULUS, [0xff; 256]))
     }),
-    creates(
-        "with an attribute of another object type",
-        &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT],
-        || with(data(false), bytes(CKA_MODULUS, [1; 8])),
-    ),
+    creates("with an attribute of another object type", FOREIGN, || {
+        with(data(false), bytes(CKA_MODULUS, [1; 8]))
+    }),
     creates("with an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], || {
         with(data(false), bytes(0x7fff_fff0, [1; 8]))
     }),

@@ -8,8 +8,11 @@ use super::*;
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
 const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];
 
-/// The code for a part of a message if the mechanism has single-part operations only.
-const NO_PARTS: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
+/// PKCS#11 3.2, "Common key attributes": the default of `CKA_SENSITIVE` depends on the mechanism or
+/// the token.
+pub const READABLE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE];
+/// As before, for a mechanism that a module may lack.
+pub const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID];
 /// The codes for a saved state that is restored without its key. A token with
 /// `CKF_RESTORE_KEY_NOT_NEEDED` returns `CKR_OK`.
 const RESTORED: &[CK_RV] = &[CKR_OK, CKR_KEY_NEEDED, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED];
@@ -87,17 +90,17 @@ fn refuses_parts(code: Result<(), Failure>, over: Result<(), Failure>) -> Result
 }
 
 pub const CASES: &[Case] = &[
-    case("C_SignUpdate", "with CKM_ECDSA", NO_PARTS, |fixture| {
+    case("C_SignUpdate", "with CKM_ECDSA", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         refuses_parts(session.sign_update(&DIGEST), session.sign_final(&mut [0; 64]).map(drop))
     }),
-    case("C_VerifyUpdate", "with CKM_ECDSA", NO_PARTS, |fixture| {
+    case("C_VerifyUpdate", "with CKM_ECDSA", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.verify_init(&ECDSA, fixture.pair(Key::Ec)?.public)?;
         refuses_parts(session.verify_update(&DIGEST), session.verify_final(&[1; 64]).map(drop))
     }),
-    case("C_EncryptUpdate", "with CKM_RSA_PKCS", NO_PARTS, |fixture| {
+    case("C_EncryptUpdate", "with CKM_RSA_PKCS", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&Mechanism::new(CKM_RSA_PKCS), fixture.pair(Key::Rsa)?.public)?;
         fixture.call(
@@ -189,30 +192,20 @@ pub const CASES: &[Case] = &[
         let key = fixture.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
         ensure("C_GenerateKey", !reads(fixture, key, CKA_DERIVE)?)
     }),
-    case(
-        "C_CreateObject",
-        "of a secret key whose value is read later",
-        &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE],
-        |fixture| {
-            let key = fixture.create_object(&imported(CKK_GENERIC_SECRET))?;
-            ensure("C_CreateObject", fixture.attribute(key, CKA_VALUE)? == SECRET)
-        },
-    ),
-    case(
-        "C_DeriveKey",
-        "by hashing a sensitive key, and reading the result",
-        &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID],
-        |fixture| {
-            let template = with(imported(CKK_GENERIC_SECRET), flag(CKA_SENSITIVE, true));
-            let base = fixture.create_object(&able(template, &[CKA_DERIVE]))?;
-            let key = fixture.derive_key(&hashed(), base, &bare(CKK_GENERIC_SECRET))?;
-            fixture.attribute(key, CKA_VALUE).map(drop)
-        },
-    ),
+    case("C_CreateObject", "of a secret key whose value is read later", READABLE_OR_NOT, |fixture| {
+        let key = fixture.create_object(&imported(CKK_GENERIC_SECRET))?;
+        ensure("C_CreateObject", fixture.attribute(key, CKA_VALUE)? == SECRET)
+    }),
+    case("C_DeriveKey", "by hashing a sensitive key, and reading the result", SENSITIVE_OR_NOT, |fixture| {
+        let template = with(imported(CKK_GENERIC_SECRET), flag(CKA_SENSITIVE, true));
+        let base = fixture.create_object(&able(template, &[CKA_DERIVE]))?;
+        let key = fixture.derive_key(&hashed(), base, &bare(CKK_GENERIC_SECRET))?;
+        fixture.attribute(key, CKA_VALUE).map(drop)
+    }),
     case(
         "C_DeriveKey",
         "by concatenation with a sensitive key makes a sensitive key",
-        &[CKR_OK, CKR_MECHANISM_INVALID],
+        OR_ABSENT,
         |fixture| {
             let template = with(imported(CKK_GENERIC_SECRET), flag(CKA_SENSITIVE, true));
             let base = fixture.create_object(&able(template, &[CKA_DERIVE]))?;

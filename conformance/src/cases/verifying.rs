@@ -2,8 +2,6 @@
 
 use super::*;
 
-const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
-const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const EC: Handle = Handle::Public(Key::Ec);
 const IDLE: Handle = Handle::Private(Key::Idle);
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
