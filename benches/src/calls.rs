@@ -91,7 +91,7 @@ impl<'a> Transform<'a> {
     pub fn open(seal: Self, ciphertext: &[u8]) -> Answer<Self> {
         let functions = seal.session.module().functions();
         let mut mechanism = seal.mechanism;
-        mechanism.keep_nonce();
+        mechanism.nonces = None;
         let names = ("C_DecryptInit", "C_Decrypt");
         let init = Start::Keyed(entry(names.0, functions.C_DecryptInit)?);
         // Some modules require room for the tag, too.
@@ -270,11 +270,6 @@ impl MechanismMemory {
             Aead::ChaCha20Poly1305 => nonce.bytes(b""),
         };
         Self { nonces: Some(0), ..Self::new(&parameter.mechanism(cipher.mechanism())) }
-    }
-
-    /// Uses the nonce of the last call for all further calls.
-    fn keep_nonce(&mut self) {
-        self.nonces = None;
     }
 
     /// Increments the nonce unless it is kept, because an encryption must never use a nonce twice.

@@ -81,7 +81,8 @@ pub fn sign_child() {
         for thread in 0..THREADS {
             let (tokens, gone, signatures, most) = (&tokens, &gone, &signatures, &most);
             scope.spawn(move || {
-                let sessions = own_sessions(client, tokens);
+                let open = |token: &Signer| client.open_session(token.slot, Access::ReadOnly);
+                let sessions: Vec<_> = tokens.iter().map(|token| open(token).expect("a session")).collect();
                 let mut round = thread;
                 while Instant::now() < end || gone.load(Ordering::SeqCst) < WATCHED.min(tokens.len()) {
                     let place = round % tokens.len();
@@ -102,11 +103,6 @@ pub fn sign_child() {
         }
     });
     println!("signatures {} descriptors {}", signatures.into_inner(), most.into_inner());
-}
-
-fn own_sessions(client: &Client, tokens: &[Signer]) -> Vec<SessionHandle> {
-    let open = |token: &Signer| client.open_session(token.slot, Access::ReadOnly).expect("a session");
-    tokens.iter().map(open).collect()
 }
 
 fn descriptors() -> usize {

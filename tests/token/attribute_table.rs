@@ -25,13 +25,14 @@ fn document(prose: &str) -> String {
     let mut out = String::from(prose);
     for class in classes {
         write!(out, "\n## {class}\n\n").expect("a string");
-        let kinds: Vec<_> = kinds(class, |_| true).filter(|kind| !kind.is_empty()).collect();
-        if !kinds.is_empty() {
-            writeln!(out, "Types: {}.\n", kinds.join(", ")).expect("a string");
+        let types: Vec<_> = kinds(class, |_| true).filter(|kind| !kind.is_empty()).collect();
+        if !types.is_empty() {
+            writeln!(out, "Types: {}.\n", types.join(", ")).expect("a string");
         }
         out.push_str("| Attribute | Types | C_CreateObject | Generate | Receive | Set | C_CopyObject | Read | Default |\n");
         out.push_str("|---|---|---|---|---|---|---|---|---|\n");
-        for rule in attribute::table().filter(|rule| kinds_of(class, rule) > 0) {
+        let is_of = |rule: &&Rule| kinds(class, |object_type| rule.on.has(object_type)).count() > 0;
+        for rule in attribute::table().filter(is_of) {
             let row = [
                 format!("{}", rule.id),
                 of(class, rule),
@@ -81,10 +82,6 @@ fn kinds(class: ObjectClass, which: impl Fn(ObjectTypes) -> bool) -> impl Iterat
             (_, None) => String::new(),
         },
     )
-}
-
-fn kinds_of(class: ObjectClass, rule: &Rule) -> usize {
-    kinds(class, |object_type| rule.on.has(object_type)).count()
 }
 
 /// Returns "all", a list of types, or "all but" with a list of types.

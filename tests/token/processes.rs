@@ -162,11 +162,6 @@ fn an_operation_with_many_results_ends_when_its_key_may_not_be_used() {
     assert_eq!(client.message_sign_final(session), Err(Error::OperationNotInitialized));
 }
 
-/// Signs repeatedly, without a search, until a signature fails.
-fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle) -> Error {
-    until_refused(|| client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop))
-}
-
 /// Lets another process take away a key with which a client signs. Returns the first error that the
 /// client gets without a search, and the result of its next signature.
 fn errors_after_change(
@@ -178,10 +173,10 @@ fn errors_after_change(
     let (mine, yours) = (one.user(), two.user());
     pair(&one, mine, Kind::P256, &none().stored());
     let kept = two.find_one(yours, &none().flag(A::SIGN, true));
-    two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
+    let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").map(drop);
+    sign().expect("a signature");
     take_away(&one, mine);
-    let first = sign_until_refused(&two, yours, kept);
-    (first, two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").err())
+    (until_refused(sign), sign().err())
 }
 
 #[test]
@@ -213,7 +208,7 @@ fn the_slot_list_shows_a_token_of_another_process() {
     let serials: Vec<_> = slots.iter().map(|slot| two.token(*slot).expect("a token").serial).collect();
     assert_eq!(serials, [serial, String::new()]);
     // The token is in the slot in which it was initialised.
-    assert_eq!((slots[0], slots[1]), (one.slot, jeton::id::SlotId(one.slot.0 + 1)));
+    assert_eq!((slots[0], slots[1]), (one.slot, SlotId(one.slot.0 + 1)));
     let session = two.open_session(slots[0], Access::ReadWrite).expect("a session");
     two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
     two.init_pin(session, PIN).expect("the user's PIN");

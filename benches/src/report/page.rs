@@ -91,7 +91,7 @@ fn run(data: &Data) -> String {
         machine.cpu,
         machine.cores,
         machine.system,
-        first_line("rustc", "--version"),
+        first_line_of(Command::new("rustc").arg("--version")),
         aws_lc_version(),
         format!("cargo bench {}", run.command.replace("--bench", "").trim()).trim(),
         first_line_of(Command::new("date").args(["--utc", "+%Y-%m-%d", "-d", &format!("@{}", run.started)])),
@@ -103,10 +103,6 @@ fn run(data: &Data) -> String {
         writeln!(text, "- `{}`: {description}", row.name).expect("a string");
     }
     text + "\n"
-}
-
-fn first_line(program: &str, argument: &str) -> String {
-    first_line_of(Command::new(program).arg(argument))
 }
 
 fn first_line_of(command: &mut Command) -> String {

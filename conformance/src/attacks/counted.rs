@@ -18,14 +18,10 @@ fn stored() -> Pair {
     Pair { private: pair.private.guarded(Kept).and(hss_levels()), ..pair }
 }
 
-/// Returns the number of the one-time key in a signature with one level (RFC 8554, 6.2).
-fn one_time_key(signature: &[u8]) -> Option<&[u8]> {
-    signature.get(4..8)
-}
-
-/// Returns whether two signatures have the same one-time key.
+/// Returns whether two signatures have the same one-time key. RFC 8554, 6.2: in a signature with
+/// one level, its number is after the number of levels.
 fn repeats(signatures: &[Vec<u8>]) -> bool {
-    let numbers: BTreeSet<_> = signatures.iter().map(|signature| one_time_key(signature)).collect();
+    let numbers: BTreeSet<_> = signatures.iter().map(|signature| signature.get(4..8)).collect();
     numbers.len() < signatures.len()
 }
 

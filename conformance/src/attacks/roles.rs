@@ -44,7 +44,7 @@ fn heads(t: &Table) {
         });
         let name = format!("unwrap the head of a key that RSA_AES_KEY_WRAP wrapped, {} usages", usages.len());
         t.row(H2, name, &[OAEP, KWP, CKM_RSA_AES_KEY_WRAP], given).reads(|a, (private, head, rest)| {
-            let aes = head_key().able(&[CKA_DECRYPT]);
+            let aes = hidden(CKK_AES).able(&[CKA_DECRYPT]);
             a.decrypted(KWP, a.unwrapped(OAEP, private, &head, aes)?, &rest)
         });
     }
@@ -62,11 +62,6 @@ fn heads(t: &Table) {
             a.decrypted(KWP, a.derived(kdf.mechanism(CKM_ECDH1_DERIVE), private, aes)?, rest)
         },
     );
-}
-
-/// An AES key that is opened and stays hidden.
-fn head_key() -> Template {
-    hidden(CKK_AES)
 }
 
 /// Returns HKDF with SHA-256 that only extracts or only expands.

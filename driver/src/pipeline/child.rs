@@ -59,10 +59,6 @@ fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>>
     Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
 }
 
-fn report_stage(stage: &str) {
-    say(&Event::<()>::Progress { stage: stage.to_owned() });
-}
-
 /// The engine of a job, ready for batches.
 pub struct BatchChild {
     job: Job,
@@ -93,7 +89,7 @@ impl TakesTurns for BatchChild {
         let (times, sample) = pool.install(|| {
             let progress = |stage: &'static str| {
                 if turn.round <= 1 || start.elapsed() >= SILENCE {
-                    report_stage(stage);
+                    say(&Event::<()>::Progress { stage: stage.to_owned() });
                 }
             };
             Run { module, profile, algorithm, size, rsa_key_pool, progress: &progress }

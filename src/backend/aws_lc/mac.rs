@@ -22,7 +22,7 @@ impl Macs for AllMacs {
             }
             MacScheme::AesCmac => Ok(Box::new(Cmac(ffi::Cmac::new(key)?))),
             MacScheme::AesGmac { iv } => gmac(key, iv),
-            MacScheme::AesCbcMac => cbc_mac(key),
+            MacScheme::AesCbcMac => Chain::boxed(CipherCtx::new(Mode::Cbc, key, Direction::Encrypt)?, None),
             MacScheme::AesXcbc => xcbc(key),
             MacScheme::HmacMd5 => {
                 Ok(Box::new(Hmac { context: ffi::Hmac::md5(key)?, len: ffi::Hmac::MD5_LEN }))
@@ -134,10 +134,6 @@ impl Mac for Gmac {
     fn duplicate(&self) -> Result<Box<dyn Mac>> {
         Ok(Box::new(Self { context: self.context.duplicate()?, iv: self.iv.clone() }))
     }
-}
-
-fn cbc_mac(key: &[u8]) -> Result<Box<dyn Mac>> {
-    Chain::boxed(CipherCtx::new(Mode::Cbc, key, Direction::Encrypt)?, None)
 }
 
 /// Builds XCBC (RFC 3566, 4). Each of its three keys is the encryption of a constant under the
