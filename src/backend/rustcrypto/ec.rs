@@ -7,7 +7,7 @@ use bp256::{BrainpoolP256r1, BrainpoolP256t1};
 use bp384::{BrainpoolP384r1, BrainpoolP384t1};
 use ecdsa::elliptic_curve::ecdh::diffie_hellman;
 use ecdsa::elliptic_curve::sec1::{FromSec1Point, ModulusSize, ToSec1Point};
-use ecdsa::elliptic_curve::{self, AffinePoint, CurveArithmetic, FieldBytesSize, Generate};
+use ecdsa::elliptic_curve::{self, CurveArithmetic, Generate};
 use ecdsa::signature::hazmat::{PrehashVerifier, RandomizedPrehashSigner};
 use ecdsa::{DigestAlgorithm, EcdsaCurve, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
@@ -23,67 +23,66 @@ use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Sc
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
+type Parsed<K> = Result<Arc<K>>;
+
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
+    (functions(curve).generate)(curve)
+}
+
+pub(super) fn private(curve: Curve, scalar: &Secret) -> Parsed<dyn PrivateKey> {
+    (functions(curve).private)(curve, scalar)
+}
+
+pub(super) fn public(curve: Curve, point: &[u8]) -> Parsed<dyn PublicKey> {
+    (functions(curve).public)(curve, point)
+}
+
+/// The functions of a curve.
+struct Functions {
+    generate: fn(Curve) -> Result<(PublicParts, PrivateParts)>,
+    private: fn(Curve, &Secret) -> Parsed<dyn PrivateKey>,
+    public: fn(Curve, &[u8]) -> Parsed<dyn PublicKey>,
+}
+
+fn functions(curve: Curve) -> Functions {
     match curve {
-        Curve::P224 => generate_on::<NistP224>(curve),
-        Curve::P256 => generate_on::<NistP256>(curve),
-        Curve::P384 => generate_on::<NistP384>(curve),
-        Curve::P521 => generate_on::<NistP521>(curve),
-        Curve::Secp256k1 => generate_on::<Secp256k1>(curve),
-        Curve::BrainpoolP256r1 => generate_on::<BrainpoolP256r1>(curve),
-        Curve::BrainpoolP256t1 => generate_on::<BrainpoolP256t1>(curve),
-        Curve::BrainpoolP384r1 => generate_on::<BrainpoolP384r1>(curve),
-        Curve::BrainpoolP384t1 => generate_on::<BrainpoolP384t1>(curve),
+        Curve::P224 => on::<NistP224>(),
+        Curve::P256 => on::<NistP256>(),
+        Curve::P384 => on::<NistP384>(),
+        Curve::P521 => on::<NistP521>(),
+        Curve::Secp256k1 => on::<Secp256k1>(),
+        Curve::BrainpoolP256r1 => on::<BrainpoolP256r1>(),
+        Curve::BrainpoolP256t1 => on::<BrainpoolP256t1>(),
+        Curve::BrainpoolP384r1 => on::<BrainpoolP384r1>(),
+        Curve::BrainpoolP384t1 => on::<BrainpoolP384t1>(),
     }
 }
 
-pub(super) fn private(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
-    match curve {
-        Curve::P224 => private_on::<NistP224>(curve, scalar),
-        Curve::P256 => private_on::<NistP256>(curve, scalar),
-        Curve::P384 => private_on::<NistP384>(curve, scalar),
-        Curve::P521 => private_on::<NistP521>(curve, scalar),
-        Curve::Secp256k1 => private_on::<Secp256k1>(curve, scalar),
-        Curve::BrainpoolP256r1 => private_on::<BrainpoolP256r1>(curve, scalar),
-        Curve::BrainpoolP256t1 => private_on::<BrainpoolP256t1>(curve, scalar),
-        Curve::BrainpoolP384r1 => private_on::<BrainpoolP384r1>(curve, scalar),
-        Curve::BrainpoolP384t1 => private_on::<BrainpoolP384t1>(curve, scalar),
-    }
+fn on<C: Weierstrass>() -> Functions {
+    Functions { generate: generate_on::<C>, private: private_on::<C>, public: public_on::<C> }
 }
 
-pub(super) fn public(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>> {
-    match curve {
-        Curve::P224 => public_on::<NistP224>(curve, point),
-        Curve::P256 => public_on::<NistP256>(curve, point),
-        Curve::P384 => public_on::<NistP384>(curve, point),
-        Curve::P521 => public_on::<NistP521>(curve, point),
-        Curve::Secp256k1 => public_on::<Secp256k1>(curve, point),
-        Curve::BrainpoolP256r1 => public_on::<BrainpoolP256r1>(curve, point),
-        Curve::BrainpoolP256t1 => public_on::<BrainpoolP256t1>(curve, point),
-        Curve::BrainpoolP384r1 => public_on::<BrainpoolP384r1>(curve, point),
-        Curve::BrainpoolP384t1 => public_on::<BrainpoolP384t1>(curve, point),
-    }
-}
-
-/// The requirements on a curve, apart from its point encoding.
-trait Weierstrass: EcdsaCurve + CurveArithmetic + DigestAlgorithm {}
-impl<C: EcdsaCurve + CurveArithmetic + DigestAlgorithm> Weierstrass for C {}
-
-fn generate_on<C: Weierstrass>(curve: Curve) -> Result<(PublicParts, PrivateParts)>
-where
-    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
-    FieldBytesSize<C>: ModulusSize,
+/// The requirements on a curve.
+trait Weierstrass:
+    EcdsaCurve<FieldBytesSize: ModulusSize>
+    + CurveArithmetic<AffinePoint: FromSec1Point<Self> + ToSec1Point<Self>>
+    + DigestAlgorithm
 {
+}
+impl<C> Weierstrass for C where
+    C: EcdsaCurve<FieldBytesSize: ModulusSize>
+        + CurveArithmetic<AffinePoint: FromSec1Point<C> + ToSec1Point<C>>
+        + DigestAlgorithm
+{
+}
+
+fn generate_on<C: Weierstrass>(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     let key = SigningKey::<C>::try_generate_from_rng(&mut SysRng).map_err(random::unavailable)?;
     let scalar = Secret::from(&Zeroizing::new(key.to_bytes())[..]);
     Ok((public_parts(curve, key.verifying_key()), PrivateParts::Ec { curve, scalar }))
 }
 
-fn private_on<C: Weierstrass>(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>>
-where
-    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
-    FieldBytesSize<C>: ModulusSize,
-{
+fn private_on<C: Weierstrass>(curve: Curve, scalar: &Secret) -> Parsed<dyn PrivateKey> {
     if scalar.len() != curve.len() {
         return Err(Error::DataInvalid);
     }
@@ -92,11 +91,7 @@ where
     Ok(Arc::new(Private { curve, key }))
 }
 
-fn public_on<C: Weierstrass>(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>>
-where
-    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
-    FieldBytesSize<C>: ModulusSize,
-{
+fn public_on<C: Weierstrass>(curve: Curve, point: &[u8]) -> Parsed<dyn PublicKey> {
     // Compressed points and the point at infinity have other lengths.
     if point.len() != 1 + 2 * curve.len() {
         return Err(Error::DataInvalid);
@@ -105,11 +100,7 @@ where
     Ok(Arc::new(Public { curve, key }))
 }
 
-fn public_parts<C: Weierstrass>(curve: Curve, key: &VerifyingKey<C>) -> PublicParts
-where
-    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
-    FieldBytesSize<C>: ModulusSize,
-{
+fn public_parts<C: Weierstrass>(curve: Curve, key: &VerifyingKey<C>) -> PublicParts {
     PublicParts::Ec { curve, point: key.to_sec1_point(false).as_bytes().to_vec() }
 }
 
@@ -119,11 +110,7 @@ struct Private<C: Weierstrass> {
     key: SigningKey<C>,
 }
 
-impl<C: Weierstrass> PrivateKey for Private<C>
-where
-    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
-    FieldBytesSize<C>: ModulusSize,
-{
+impl<C: Weierstrass> PrivateKey for Private<C> {
     fn public(&self) -> Result<PublicParts> {
         Ok(public_parts(self.curve, self.key.verifying_key()))
     }
