@@ -238,10 +238,8 @@ pub struct Plot<'a> {
 /// Draws a plot. Returns its SVG element. The error is the message to the user.
 pub fn draw<X, Y>(plot: Plot<'_>, x: Axis<'_, X>, y: Axis<'_, Y>, series: &[Series]) -> Result<String, String>
 where
-    X: AsRangedCoord<Value = f64>,
-    Y: AsRangedCoord<Value = f64>,
-    X::CoordDescType: ValueFormatter<f64>,
-    Y::CoordDescType: ValueFormatter<f64>,
+    X: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>,
+    Y: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>,
 {
     let title = plot.title;
     try_draw(plot, x, y, series).map_err(|error| format!("the plot {title:?} cannot be drawn: {error}"))
@@ -249,10 +247,8 @@ where
 
 fn try_draw<X, Y>(plot: Plot<'_>, x: Axis<'_, X>, y: Axis<'_, Y>, series: &[Series]) -> Result<String, Error>
 where
-    X: AsRangedCoord<Value = f64>,
-    Y: AsRangedCoord<Value = f64>,
-    X::CoordDescType: ValueFormatter<f64>,
-    Y::CoordDescType: ValueFormatter<f64>,
+    X: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>,
+    Y: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>,
 {
     let mut svg = String::new();
     {

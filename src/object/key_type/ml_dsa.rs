@@ -22,12 +22,6 @@ pub(super) const FAMILY: Family = Family {
             let seed = attributes.bytes(A::SEED).map(Secret::from);
             Ok(PrivateParts::MlDsa { set, seed, key: value(attributes)?.into() })
         },
-        put_private: |attributes, _, parts| match parts {
-            PrivateParts::MlDsa { set, seed, key } => {
-                set::put_private(attributes, set::number(&MlDsa::ALL, set), seed, key)
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        },
         prepare: |attributes, provider| set::expand_seed(attributes, provider, MlDsa::SEED_LEN, pair_spec),
         identifiers: &set::nist(3, [17, 18, 19]),
         ..set::BASE

@@ -22,12 +22,6 @@ pub(super) const FAMILY: Family = Family {
             let seed = attributes.bytes(A::SEED).map(Secret::from);
             Ok(PrivateParts::MlKem { set, seed, key: value(attributes)?.into() })
         },
-        put_private: |attributes, _, parts| match parts {
-            PrivateParts::MlKem { set, seed, key } => {
-                set::put_private(attributes, set::number(&MlKem::ALL, set), seed, key)
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        },
         prepare: |attributes, provider| set::expand_seed(attributes, provider, MlKem::SEED_LEN, pair_spec),
         identifiers: &set::nist(4, [1, 2, 3]),
         ..set::BASE

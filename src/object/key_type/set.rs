@@ -6,6 +6,7 @@ use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
 
 use super::encoding::{decoded, encoded, invalid, octets, part};
 use super::*;
+use crate::backend::{MlDsa, MlKem, SlhDsa};
 use crate::secret::with_wiped_frame;
 
 pub(super) const BASE: KeyTypeRow = KeyTypeRow {
@@ -16,6 +17,7 @@ pub(super) const BASE: KeyTypeRow = KeyTypeRow {
         let number = attributes.number(A::PARAMETER_SET).and_then(|number| usize::try_from(number).ok());
         number.and_then(|number| number.checked_sub(1)).ok_or(Error::GeneralError)
     },
+    put_private,
     encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
     encode_private,
     decode_private,
@@ -40,7 +42,7 @@ pub(crate) fn named<S: Copy>(attributes: &Attributes, all: &[S]) -> Result<S> {
     at.and_then(|at| all.get(at)).copied().ok_or(Error::AttributeValueInvalid)
 }
 
-pub(super) fn number<S: PartialEq>(all: &[S], set: S) -> u64 {
+fn number<S: PartialEq>(all: &[S], set: S) -> u64 {
     all.iter().take_while(|known| **known != set).count() as u64 + 1
 }
 
@@ -62,12 +64,13 @@ pub(super) const fn rules(public: ObjectTypes, private: ObjectTypes) -> [Rule; 4
     ]
 }
 
-pub(super) fn put_private(
-    attributes: &mut Attributes,
-    number: u64,
-    seed: Option<Secret>,
-    key: Secret,
-) -> Result<()> {
+fn put_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts) -> Result<()> {
+    let (number, seed, key) = match parts {
+        PrivateParts::MlDsa { set, seed, key } => (number(&MlDsa::ALL, set), seed, key),
+        PrivateParts::MlKem { set, seed, key } => (number(&MlKem::ALL, set), seed, key),
+        PrivateParts::SlhDsa { set, key } => (number(&SlhDsa::ALL, set), None, key),
+        _ => return Err(Error::KeyTypeInconsistent),
+    };
     if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != number) {
         return Err(Error::TemplateInconsistent);
     }
@@ -159,7 +162,6 @@ fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{MlDsa, MlKem, SlhDsa};
     use crate::id::value::*;
 
     #[test]

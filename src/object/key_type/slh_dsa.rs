@@ -22,12 +22,6 @@ pub(super) const FAMILY: Family = Family {
             let set = set::named(attributes, &SlhDsa::ALL)?;
             Ok(PrivateParts::SlhDsa { set, key: value(attributes)?.into() })
         },
-        put_private: |attributes, _, parts| match parts {
-            PrivateParts::SlhDsa { set, key } => {
-                set::put_private(attributes, set::number(&SlhDsa::ALL, set), None, key)
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        },
         // RFC 9909 numbers the SHA2 sets before the SHAKE sets. PKCS#11 alternates between them.
         identifiers: &set::nist(3, [20, 26, 21, 27, 22, 28, 23, 29, 24, 30, 25, 31]),
         // The key has no DER header.
