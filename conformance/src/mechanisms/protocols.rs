@@ -27,15 +27,8 @@ pub const SP800_108: Rows =
 pub const TLS: Rows = &[
     (extended_master, &["TLS12_EXTENDED_MASTER_KEY_DERIVE", "TLS12_EXTENDED_MASTER_KEY_DERIVE_DH"]),
     (key_and_mac, &["TLS12_KEY_AND_MAC_DERIVE", "TLS12_KEY_SAFE_DERIVE", "TLS_KEY_AND_MAC_DERIVE"]),
-    (
-        master,
-        &[
-            "TLS12_MASTER_KEY_DERIVE",
-            "TLS12_MASTER_KEY_DERIVE_DH",
-            "TLS_MASTER_KEY_DERIVE",
-            "TLS_MASTER_KEY_DERIVE_DH",
-        ],
-    ),
+    (master, &["TLS12_MASTER_KEY_DERIVE", "TLS12_MASTER_KEY_DERIVE_DH"]),
+    (master, &["TLS_MASTER_KEY_DERIVE", "TLS_MASTER_KEY_DERIVE_DH"]),
     (finished, &["TLS_MAC", "TLS12_MAC", "TLS_PRF_GENERAL"]),
     (exported, &["TLS12_KDF", "TLS_KDF"]),
 ];
