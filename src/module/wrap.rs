@@ -71,7 +71,7 @@ impl Module {
     ) -> Result<usize> {
         self.record_call(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
             let (token, rights) = self.access(session)?;
-            let wrapping = find_wrapping_key(&token, rights, mechanism, wrapping)?;
+            let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
             let plain = export_key(&token, rights, (mechanism, nonce), &wrapping, key)?;
             let needed = wrapped_len(mechanism, &wrapping, plain.len())?;
             let Output::Buffer(out) = out else { return Ok(needed) };
@@ -93,7 +93,7 @@ impl Module {
     ) -> Result<ObjectHandle> {
         self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
-            let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
+            let unwrapping = find_key(&token, rights, mechanism, unwrapping, UNWRAPPING)?;
             check_form(&token, mechanism, &unwrapping, mechanism.params.tag_len())?;
             let attributes = read_template(&token, &unwrapping, template, rights)?;
             let unwrapped =
@@ -206,24 +206,28 @@ fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
     })
 }
 
-pub(super) fn find_wrapping_key(
-    token: &ClientToken,
-    rights: Rights,
-    mechanism: &Mechanism,
-    handle: ObjectHandle,
-) -> Result<Arc<Object>> {
-    token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, mechanism, handle, Usage::WRAP).map_err(wrapping_key_error)
-}
+/// The usage of a key, and the errors for an invalid handle and for another type of the key.
+/// PKCS#11 3.2, C_WrapKey, C_UnwrapKey: these have their own codes.
+pub(super) type KeyUse = (Usage, Error, Error);
 
-pub(super) fn find_unwrapping_key(
+pub(super) const WRAPPING: KeyUse =
+    (Usage::WRAP, Error::WrappingKeyHandleInvalid, Error::WrappingKeyTypeInconsistent);
+pub(super) const UNWRAPPING: KeyUse =
+    (Usage::UNWRAP, Error::UnwrappingKeyHandleInvalid, Error::UnwrappingKeyTypeInconsistent);
+
+pub(super) fn find_key(
     token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     handle: ObjectHandle,
+    (usage, bad_handle, bad_type): KeyUse,
 ) -> Result<Arc<Object>> {
     token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, mechanism, handle, Usage::UNWRAP).map_err(unwrapping_key_error)
+    usable(token, rights, mechanism, handle, usage).map_err(|error| match error {
+        Error::KeyHandleInvalid => bad_handle,
+        Error::KeyTypeInconsistent => bad_type,
+        other => other,
+    })
 }
 
 /// Returns the bytes of a key if that wrapping key may wrap it.
@@ -305,26 +309,6 @@ fn keeps_template(policy: &Policy, wrapping: &Object) -> bool {
     let hides = |(id, value): &(A, Value)| *id == A::DERIVE_TEMPLATE && protects(value);
     *policy == Policy::Strict
         || matches!(wrapping.attributes().get(A::UNWRAP_TEMPLATE), Some(Value::Template(forced)) if forced.iter().any(hides))
-}
-
-/// Translates an error of the wrapping key. PKCS#11 3.2, C_WrapKey: such errors have their own
-/// codes.
-fn wrapping_key_error(error: Error) -> Error {
-    match error {
-        Error::KeyHandleInvalid => Error::WrappingKeyHandleInvalid,
-        Error::KeyTypeInconsistent => Error::WrappingKeyTypeInconsistent,
-        other => other,
-    }
-}
-
-/// Translates an error of the unwrapping key. PKCS#11 3.2, C_UnwrapKey: such errors have their own
-/// codes.
-fn unwrapping_key_error(error: Error) -> Error {
-    match error {
-        Error::KeyHandleInvalid => Error::UnwrappingKeyHandleInvalid,
-        Error::KeyTypeInconsistent => Error::UnwrappingKeyTypeInconsistent,
-        other => other,
-    }
 }
 
 /// Checks `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the `CKA_WRAP_TEMPLATE` of the wrapping

@@ -6,7 +6,7 @@ use super::Module;
 use super::audit::Call;
 use super::derive::check_form;
 use super::wrap::{
-    add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template, unwrap_error,
+    UNWRAPPING, WRAPPING, add_key, export_key, find_key, length_error, read_template, unwrap_error,
 };
 use crate::backend::Aead;
 use crate::config::strict::check_aead;
@@ -50,7 +50,7 @@ impl Module {
             || {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
-                let wrapping = find_wrapping_key(&token, rights, mechanism, wrapping)?;
+                let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
                 let by = (mechanism, params.nonce_source());
                 let plain = export_key(&token, rights, by, &wrapping, key)?;
                 let mut aead = cipher(&token, mechanism, params, &wrapping)?;
@@ -87,7 +87,7 @@ impl Module {
             || {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
-                let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
+                let unwrapping = find_key(&token, rights, mechanism, unwrapping, UNWRAPPING)?;
                 check_form(&token, mechanism, &unwrapping, params.tag().len())?;
                 let attributes = read_template(&token, &unwrapping, template, rights)?;
                 let mut aead = cipher(&token, mechanism, params, &unwrapping)?;
