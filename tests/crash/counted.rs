@@ -4,8 +4,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::power::Recording;
 use crate::prelude::*;

@@ -4,9 +4,6 @@
 //! correct PIN opens the token.
 
 use std::fmt::Debug;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -252,7 +249,7 @@ fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String
 /// directory. Returns zeros if there is no file.
 pub fn failures(directory: &Directory) -> Result<(u32, u32), String> {
     let mut files = std::fs::read_dir(directory.path()).expect("a directory");
-    let token = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
+    let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
     let Some(path) = files.find_map(|entry| Some(entry.expect("an entry").path()).filter(token)) else {
         return Ok((0, 0));
     };

@@ -8,10 +8,7 @@
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use jeton::id::token_flag as flag;
 

@@ -1,8 +1,7 @@
 //! `kill -9` of one of four processes, or of all, at any moment: acknowledged changes exist
 //! afterwards.
 
-use std::time::Duration;
-
+use crate::prelude::*;
 use crate::process::{Random, client, rounds, token, unlock};
 use crate::worker::{Counts, Running, Task, log_in, pin};
 
@@ -46,6 +45,6 @@ pub fn case() {
     let client = client(&directory, u32::MAX);
     let session = client.open();
     log_in(&client, session, known);
-    assert_eq!(client.find(session, &crate::support::none()), [], "objects remaining");
+    assert_eq!(client.find(session, &none()), [], "objects remaining");
     println!("{WORKERS} processes, {}", counts.describe(known));
 }

@@ -1,7 +1,5 @@
 //! Limits of a process: lockable memory, stack, total memory.
 
-use std::sync::Arc;
-
 use jeton::secret::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -2,7 +2,6 @@
 //! sign, destroy.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use crate::many::{self, client, tokens_of, user};
 use crate::prelude::*;

@@ -1,9 +1,6 @@
 //! One token, or more tokens than may be open at a time, so that files are closed and opened again
 //! all the time. [`crate::power`] and [`crate::load`] use them too.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use crate::model::Model;
 use crate::prelude::*;
 use crate::process::{self, Process, Random, argument, directory, number};

@@ -1,7 +1,5 @@
 //! Many processes log in with one PIN, or change it, at the same time.
 
-use std::sync::Arc;
-
 use jeton::id::token_flag as flag;
 
 use crate::prelude::*;

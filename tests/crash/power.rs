@@ -7,11 +7,10 @@
 //! (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::many::{self, client, tokens_of, verify, workers};
+use crate::prelude::*;
 use crate::process::{self, Process, Random, argument, directory};
-use crate::support::Directory;
 use crate::vfs::{self, Event};
 use crate::worker::pin;
 

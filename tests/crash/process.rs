@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use jeton_child::Child;
 pub use jeton_child::Random;

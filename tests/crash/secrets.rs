@@ -6,7 +6,6 @@
 //! and must not find it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use argon2::{Algorithm, Argon2, Params as Cost, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use jeton::admin::{Pins, TokenFile};
 

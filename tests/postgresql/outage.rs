@@ -1,7 +1,6 @@
 //! A server that stops, crashes and starts again.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::prelude::*;
 use crate::support::server::Server;

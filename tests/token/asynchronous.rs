@@ -1,8 +1,6 @@
 //! Asynchronous sessions: key generations that continue after the call returns, their results, and
 //! waiting for slot events.
 
-use std::time::Duration;
-
 use jeton::id::token_flag;
 use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
 use jeton::module::{Completed, Wait};

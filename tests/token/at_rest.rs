@@ -2,8 +2,6 @@
 //! records.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use jeton::admin::{Pins, SealingChange, TokenFile};
 use rusqlite::Connection;
@@ -266,7 +264,7 @@ fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
     assert!(contains(&bytes_on_disk(&client.directory), &record[2..26]));
     drop(reading);
     // After a failed erasure, the module waits for one second before it tries again.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     client.create(session, &data("next").stored()).expect("data");
     assert!(!contains(&bytes_on_disk(&client.directory), &record[2..26]));
 }

@@ -3,9 +3,6 @@
 
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use jeton::audit::{Audit, Record, Threads};
 use jeton::mechanism::message::MessageParams;

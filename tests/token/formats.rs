@@ -4,7 +4,6 @@
 //! file of this format.
 
 use std::fs;
-use std::path::Path;
 
 use rusqlite::Connection;
 

@@ -4,8 +4,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use jeton::id::token_flag;
 use rusqlite::Connection;

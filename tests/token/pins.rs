@@ -1,8 +1,6 @@
 //! PINs, logins, and the token flags about them.
 
 use std::fs::File;
-use std::sync::Arc;
-use std::time::Instant;
 
 use jeton::config::Settings;
 use jeton::id::token_flag as flag;

@@ -2,6 +2,10 @@
 
 #![allow(unused_imports, reason = "each test binary uses its part")]
 
+pub use std::path::{Path, PathBuf};
+pub use std::sync::Arc;
+pub use std::time::{Duration, Instant};
+
 pub use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 pub use jeton::error::{Error, Result};
 pub use jeton::id::{

@@ -1,7 +1,6 @@
 //! Several processes on one directory. Here each process is a separate module.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use jeton::mechanism::message::MessageParams;
 use jeton::store::Store;

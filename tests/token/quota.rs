@@ -1,8 +1,6 @@
 //! The memory of a client of an agent: what its application keeps in the module between calls is
 //! taken from its quota, and comes back. Calls that compute for minutes need a login.
 
-use std::sync::Arc;
-
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
 use jeton::module::AsyncFunction;

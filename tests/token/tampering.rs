@@ -1,9 +1,6 @@
 //! An attacker alters the file of a token. The attacker can write to the file and has no PIN.
 
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use jeton::store::Change;
 use jeton::store::counter::Counter;

@@ -2,7 +2,6 @@
 
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use jeton::id::token_flag as flag;
 use jeton::session::Session;

@@ -4,11 +4,10 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use super::LONGEST_OUTAGE;
+use crate::prelude::*;
 use crate::support::server::{USER, as_user, binaries};
 
 /// Waits for the end of its input. Then stops both servers and removes their files.

@@ -2,7 +2,6 @@
 //! connections are cut, and their networks deliver nothing for some time.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use super::hosts::directory_of;
 use super::{is_installed, until_ok};

@@ -4,9 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::hosts::{DOOMED, Task, delays, destroy, directory_of, doomed, tell};
 use super::is_installed;

@@ -14,9 +14,6 @@ pub mod kill;
 mod namespaces;
 mod pooler;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use crate::prelude::*;
 use crate::process::{Random, argument, token_in, try_with};
 use crate::support::server::binaries;
