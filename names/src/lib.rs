@@ -7,20 +7,16 @@
 //! The numbers come from the specification's headers through `cryptoki-sys`. The package does not
 //! depend on the core, so that the client can use the names without the core.
 
-mod attribute;
 mod function_lists;
 mod initialization;
+mod lists;
 mod mechanism;
-mod object;
 pub mod parameter;
-mod return_code;
 pub mod structs;
 
-pub use attribute::AttributeType;
 pub use initialization::{Initialization, initialization};
+pub use lists::{AttributeType, KeyType, ObjectClass, ReturnCode};
 pub use mechanism::MechanismType;
-pub use object::{KeyType, ObjectClass};
-pub use return_code::ReturnCode;
 
 /// The constants of the specification, and those that it lacks.
 mod source {

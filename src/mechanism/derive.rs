@@ -1,5 +1,6 @@
-//! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
-//! mechanisms", "Key derivation by data encryption", "Hash-based Key Derivation").
+//! Generic secret keys, and key derivation from keys (PKCS#11 3.2, "Generic secret key", "HKDF
+//! mechanisms", "Miscellaneous simple key derivation mechanisms", "Key derivation by data
+//! encryption", "Hash-based Key Derivation").
 
 use super::flow::{Extent, Flow, Inputs, Output, Protection, Sizes};
 use super::{Action, Derivation, HkdfSalt, MechanismRow, Params, Shape};
@@ -9,7 +10,16 @@ use crate::id::{KeyType, MechanismType as M};
 /// The shortest block in bytes of a hash function of HMAC.
 const SHORTEST_BLOCK: usize = 64;
 
+/// PKCS#11 3.2, "Generic secret key generation": sizes are in bits.
+const SECRET_BITS: (u64, u64) = (8, 32768);
+
 pub(super) const ROWS: &[MechanismRow] = &[
+    MechanismRow::generates(
+        Action::Generate,
+        M::GENERIC_SECRET_KEY_GEN,
+        KeyType::GENERIC_SECRET,
+        SECRET_BITS,
+    ),
     derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf, hkdf),
     derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData, |params, sizes| Inputs {
         output: Output::Visible,

@@ -1,9 +1,9 @@
-//! EC key pairs, ECDSA, EdDSA and ECDH (PKCS#11 3.2, "Elliptic Curve").
+//! EC key pairs, ECDSA, EdDSA, ECDH, and key wrapping with ECDH (PKCS#11 3.2, "Elliptic Curve").
 
-use super::flow::{Extent, Inputs, Sizes};
-use super::{Action, Derivation, MechanismRow, Params, Primitive, Shape};
+use super::flow::{Extent, Inputs, KeyFlow, Sizes, Wrapping};
+use super::{Action, Asymmetric, Derivation, MechanismRow, Params, PointForm, Primitive, Shape, Wraps};
 use crate::backend::{Hash, Scheme};
-use crate::id::mechanism_flag::{DECAPSULATE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, ENCAPSULATE};
+use crate::id::mechanism_flag::*;
 use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a curve's order in bits.
@@ -45,6 +45,13 @@ pub(super) const ROWS: &[MechanismRow] = &[
         Action::Sign(Primitive::Eddsa, None),
     )
     .also(CURVES),
+    // This mechanism also accepts keys of Montgomery curves.
+    MechanismRow {
+        other_key_type: Some(KeyType::EC_MONTGOMERY),
+        ..wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare)
+    },
+    wraps(M::ECDH_COF_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Octets),
+    wraps(M::ECDH_X_AES_KEY_WRAP, KeyType::EC_MONTGOMERY, (255, 448), PointForm::Bare),
 ];
 
 const fn pairs(id: M, key_type: KeyType, sizes: (u64, u64)) -> MechanismRow {
@@ -71,4 +78,19 @@ fn agrees(params: &Params, _: Sizes) -> Inputs {
         _ => Extent::Fixed,
     };
     Inputs { extent, ..Inputs::ONE_WAY }
+}
+
+/// Builds a row. The sizes are those of the curve in bits.
+const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> MechanismRow {
+    MechanismRow {
+        id,
+        flags: WRAP | UNWRAP | CURVES | EC_UNCOMPRESS,
+        sizes,
+        key_type: Some(key_type),
+        wraps: Wraps::Any,
+        flow: KeyFlow::Wraps(Wrapping::Hybrid),
+        shape: Shape::EcdhAesWrap,
+        action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
+        ..MechanismRow::BASE
+    }
 }

@@ -17,7 +17,6 @@ mod dh;
 mod digest;
 mod dsa;
 mod ec;
-mod ecdh_wrap;
 pub mod flow;
 pub mod hmac;
 mod ike;
@@ -31,7 +30,6 @@ mod row;
 mod rsa;
 pub mod rule;
 pub mod scheme;
-mod secret;
 mod slh_dsa;
 pub mod sp800_108;
 mod stateful;
@@ -57,10 +55,8 @@ const FAMILIES: &[&[MechanismRow]] = &[
     chacha20::ROWS,
     hmac::ROWS,
     derive::ROWS,
-    secret::ROWS,
     digest::ROWS,
     dh::ROWS,
-    ecdh_wrap::ROWS,
     otp::ROWS,
     sp800_108::ROWS,
     password::ROWS,
