@@ -28,7 +28,6 @@ mod key_logins;
 mod keys;
 mod many;
 mod mechanisms;
-mod message_signatures;
 mod messages;
 mod objects;
 mod operations;
