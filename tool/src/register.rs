@@ -35,8 +35,8 @@ const ENTRY: &str =
 pub struct Register {
     connection: Connection,
     path: PathBuf,
-    /// The device and the number of the file that is open.
-    file: (u64, u64),
+    /// The [`state`] of the file that is open.
+    file: [i64; 4],
     /// What SQLite calls the version of the data, and how often it or the file changed.
     version: (i64, u64),
 }
@@ -122,12 +122,12 @@ impl Register {
     }
 
     /// Returns a number that changes when another process changes the list: what was read since it
-    /// last changed is still so. Opens the list again if another file has its name, as after a
-    /// restore.
+    /// last changed is still so. Opens the list again if the file changed: SQLite does not see
+    /// another file of this name, nor a change by a program that is not SQLite.
     pub fn version(&mut self) -> Result<u64, Error> {
         let data = std::fs::metadata(&self.path).map_err(Error::io(&self.path))?;
         let (_, changes) = self.version;
-        if self.file != (data.dev(), data.ino()) {
+        if self.file != state(&data) {
             *self = Self { version: (0, changes + 1), ..Self::open(&self.path)? };
         }
         let read = || self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0));
@@ -191,7 +191,7 @@ impl Register {
             Ok(connection)
         };
         let connection = connect().map_err(|source| Error::Register { path: path.to_owned(), source })?;
-        Ok(Self { connection, path: path.to_owned(), file: (data.dev(), data.ino()), version: (0, 0) })
+        Ok(Self { connection, path: path.to_owned(), file: state(&data), version: (0, 0) })
     }
 
     /// Fails unless the file has the tables of a list, and nothing else.
@@ -430,6 +430,11 @@ fn insert(list: &Connection, conflict: &str, entry: &Entry, der: Option<&[u8]>) 
 
 fn select(list: &Connection, filter: &str, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<Vec<Entry>> {
     list.prepare_cached(&format!("{ENTRY} {filter}"))?.query_map(values, entry)?.collect()
+}
+
+/// Returns what changes if another file gets the name, or if a program writes to the file.
+fn state(file: &Metadata) -> [i64; 4] {
+    [file.dev() as i64, file.ino() as i64, file.ctime(), file.ctime_nsec()]
 }
 
 /// Returns why another user could have written to the list, or `None`.
