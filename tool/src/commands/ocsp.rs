@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -130,14 +131,19 @@ struct Signed {
     body: Vec<u8>,
     /// The lines of the head that do not change with time. RFC 5019, 6.2.
     headers: String,
-    /// The last second of its validity, since 1970.
-    end: u64,
-    /// It is signed again from this second on.
-    renewal: u64,
+    /// The seconds since 1970 in which it is valid.
+    valid: Range<u64>,
     /// The last certificate of the request that is in the list.
     entry: Option<Entry>,
     /// The version of the list that was asked last.
     version: AtomicU64,
+}
+
+impl Signed {
+    /// Returns whether half of its validity has passed, or the clock was set back before its start.
+    fn is_old(&self) -> bool {
+        now().wrapping_sub(self.valid.start) >= (self.valid.end - self.valid.start) / 2
+    }
 }
 
 impl Service<'_> {
@@ -167,8 +173,8 @@ impl Service<'_> {
                 eprintln!("jeton: {error}");
             }
             thread::sleep(RENEWAL);
-            let (now, kept) = (now(), lock(&self.kept));
-            keys = kept.iter().filter(|(_, one)| one.renewal <= now).map(|(key, _)| key.clone()).collect();
+            let kept = lock(&self.kept);
+            keys = kept.iter().filter(|(_, one)| one.is_old()).map(|(key, _)| key.clone()).collect();
         }
     }
 
@@ -204,7 +210,7 @@ impl Service<'_> {
         let cache = match cache {
             None => "Cache-Control: no-store\r\n".to_owned(),
             Some(signed) => {
-                let (headers, age) = (&signed.headers, signed.end.saturating_sub(now()));
+                let (headers, age) = (&signed.headers, signed.valid.end.saturating_sub(now()));
                 format!("{headers}Cache-Control: max-age={age}, public, no-transform, must-revalidate\r\n")
             }
         };
@@ -217,7 +223,7 @@ impl Service<'_> {
         let Some(key) = query.key()? else { return Ok(Arc::new(self.sign(query)?)) };
         self.responder.expect_valid()?;
         let version = lock(&self.register).version()?;
-        let kept = lock(&self.kept).get(&key).cloned().filter(|kept| kept.renewal > now());
+        let kept = lock(&self.kept).get(&key).cloned().filter(|kept| !kept.is_old());
         let is_true = |kept: &Signed| {
             let Some(old) = &kept.entry else { return Ok(false) };
             let new = self.read(|list| list.find(&self.name, &old.serial))?;
@@ -271,7 +277,6 @@ impl Service<'_> {
             let tag = hex(digest(&SHA256, &body).as_ref());
             format!("Last-Modified: {start}\r\nExpires: {end}\r\nETag: \"{tag}\"\r\n")
         });
-        let renewal = valid.start + (valid.end - valid.start) / 2;
-        Ok(Signed { body, headers, end: valid.end, renewal, entry: found, version })
+        Ok(Signed { body, headers, valid, entry: found, version })
     }
 }

@@ -102,8 +102,18 @@ jeton ca adopt n.crl --label ca
 rm -r tokens
 jeton backup restore ca.backup --identity backup.key 2>&1 | grep 'kept'
 [ "$(number)" = 12 ]
-# The list is lost, and the CA has a new certificate for its old key.
 ! command -v faketime || {
+    # A response that was signed while the clock was a month ahead is signed again.
+    echo +30d > clock
+    LD_PRELOAD=$(faketime -f +0d printenv LD_PRELOAD) FAKETIME_TIMESTAMP_FILE=$PWD/clock FAKETIME_NO_CACHE=1 \
+        jeton ocsp --listen 127.0.0.1:0 --label ca > address &
+    until grep http address; do sleep 0.1; done
+    says() { openssl ocsp -url "$(cat address)" -no_nonce -issuer ca.pem -cert www.pem -CAfile ca.pem 2>&1 | grep "$1"; }
+    says 'not yet valid'
+    echo +0d > clock
+    says 'www.pem: good'
+    kill $!
+    # The list is lost, and the CA has a new certificate for its old key.
     rm issued.sqlite
     faketime -f -3d jeton cert self-sign --label key --subject CN=Key --ca --import
     jeton cert self-sign --label key --subject CN=Key --ca --out today.pem
