@@ -151,6 +151,14 @@ impl Opened {
     /// Restores the backup as a token in the configured directory. Returns the facts about the
     /// token, the path of its file, and whether the list of issued certificates was restored.
     pub fn restore(self, how: Restore<'_>) -> Result<(Facts, PathBuf, Option<bool>), Error> {
+        let path = list_path()?;
+        let mut parts =
+            ["sqlite-journal", "sqlite-wal"].map(|ending| path.with_extension(ending)).into_iter();
+        // SQLite would write the pages of a lost list into the restored one.
+        if let Some(part) = parts.find(|part| self.list.is_some() && part.exists() && !path.exists()) {
+            let text = format!("{} is a part of a lost list; move it away first", part.display());
+            return Err(Cause::Exists.error(text));
+        }
         let (facts, path) = token_file::restore(self.copy, how)?;
         Ok((facts, path, self.list.map(restore_list).transpose()?))
     }
