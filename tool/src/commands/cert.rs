@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_ID, CKA_VALUE};
-use jeton_client::text::{hex, shown};
+use jeton_client::text::hex;
 use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
 use jeton_tool::Error;
 use jeton_tool::client::{Access, ObjectHandle, Session};
@@ -133,16 +133,15 @@ impl List {
 
 impl Row {
     fn show(&self) -> Result<(), Error> {
-        out::line(out::heading(&shown(&self.subject)))?;
-        let rows = [
-            ("Label:", shown(&self.label)),
-            ("ID:", self.id.clone()),
-            ("Issuer:", shown(&self.issuer)),
-            ("Serial:", self.serial.clone()),
-            ("Expires:", self.not_after.clone()),
-            ("URI:", self.uri.clone()),
+        let fields: [(_, &str); 6] = [
+            ("Label:", &self.label),
+            ("ID:", &self.id),
+            ("Issuer:", &self.issuer),
+            ("Serial:", &self.serial),
+            ("Expires:", &self.not_after),
+            ("URI:", &self.uri),
         ];
-        rows.into_iter().try_for_each(|(name, value)| out::line(format_args!("    {name:<8} {value}")))
+        out::fields(&self.subject, &fields)
     }
 }
 

@@ -112,21 +112,17 @@ pub fn show(objects: &[Description]) -> Result<(), Error> {
 
 fn show_one(object: &Description) -> Result<(), Error> {
     let kind = object.key_type.as_ref().map_or(String::new(), |kind| format!(", {kind}"));
-    out::line(out::heading(&format!("{}{}", shown(&object.class), shown(&kind))))?;
     let size = object.size.map_or(String::new(), |size| format!("{size} bytes"));
-    let rows = [
-        ("Label:", shown(&object.label)),
-        ("ID:", object.id.clone()),
-        ("Size:", size),
-        ("Usage:", object.usage.join(", ")),
-        ("Uses:", object.uses_left.map_or(String::new(), |uses| format!("{uses} left"))),
-        ("Access:", object.access.join(", ")),
-        ("URI:", object.uri.clone()),
+    let fields: [(_, &str); 7] = [
+        ("Label:", &object.label),
+        ("ID:", &object.id),
+        ("Size:", &size),
+        ("Usage:", &object.usage.join(", ")),
+        ("Uses:", &object.uses_left.map_or(String::new(), |uses| format!("{uses} left"))),
+        ("Access:", &object.access.join(", ")),
+        ("URI:", &object.uri),
     ];
-    for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
-        out::line(format_args!("    {name:<8} {value}"))?;
-    }
-    Ok(())
+    out::fields(&format!("{}{kind}", object.class), &fields)
 }
 
 #[derive(Args)]

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use jeton_client::text::{hex, is_obeyed};
+use jeton_client::text::{hex, is_obeyed, shown};
 use jeton_tool::Error;
 use jeton_tool::output::{self, Existing, NewFile};
 use serde::Serialize;
@@ -46,9 +46,20 @@ pub fn result(value: &impl Serialize, text: impl std::fmt::Display) -> Result<()
     if text.is_empty() { Ok(()) } else { line(text) }
 }
 
-/// Writes a line to standard output.
+/// Writes text to standard output without characters that a terminal obeys, and ends the line.
 pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
+    print(&escaped(&text.to_string()))
+}
+
+fn print(text: &str) -> Result<(), Error> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(printing)
+}
+
+/// Writes a heading, and below it each value that is not empty in a line of its own.
+pub fn fields(title: &str, fields: &[(&str, &str)]) -> Result<(), Error> {
+    heading(&shown(title))?;
+    let mut fields = fields.iter().filter(|(_, value)| !value.is_empty());
+    fields.try_for_each(|(name, value)| line(format_args!("    {name:<8} {}", shown(value))))
 }
 
 /// Writes a value if the results are JSON.
@@ -59,16 +70,16 @@ pub fn if_json(value: &impl Serialize) -> Result<(), Error> {
 /// Writes a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
-    line(escaped(&text))
+    line(text)
 }
 
-/// Returns JSON without characters that a terminal obeys, except ends of lines.
-pub fn escaped(json: &str) -> String {
+/// Returns text or JSON without characters that a terminal obeys, except ends of lines.
+pub fn escaped(text: &str) -> String {
     let escape = |letter: char| match letter {
         letter if letter != '\n' && is_obeyed(letter) => format!("\\u{:04x}", u32::from(letter)),
         letter => letter.into(),
     };
-    json.chars().map(escape).collect()
+    text.chars().map(escape).collect()
 }
 
 /// Writes rows in columns, on a terminal below a heading.
@@ -87,7 +98,7 @@ pub fn columns<const N: usize>(
         let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         let text = cells.join("  ");
         let text = text.trim_end();
-        if has_heading && index == 0 { line(heading(text)) } else { line(text) }?;
+        if has_heading && index == 0 { heading(text) } else { line(text) }?;
     }
     Ok(())
 }
@@ -115,13 +126,13 @@ pub fn number(number: u64) -> Cell {
     Cell::new(number).set_alignment(CellAlignment::Right)
 }
 
-/// Returns a heading, bold on a terminal.
-pub fn heading(text: &str) -> String {
+/// Writes a heading, bold on a terminal.
+pub fn heading(text: &str) -> Result<(), Error> {
     let has_no = |name, value: fn(&OsStr) -> bool| !std::env::var_os(name).is_some_and(|text| value(&text));
     let colour = std::io::stdout().is_terminal()
         && has_no("NO_COLOR", |value| !value.is_empty())
         && has_no("TERM", |value| value == "dumb");
-    if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    if colour { print(&format!("\x1b[1m{}\x1b[0m", escaped(text))) } else { line(text) }
 }
 
 /// The encoding of a certificate, a request or a CRL.

@@ -264,7 +264,7 @@ impl Row {
     }
 
     fn show(&self) -> Result<(), Error> {
-        out::line(out::heading(&format!("Slot {}", self.slot)))?;
+        out::heading(&format!("Slot {}", self.slot))?;
         out::line(format_args!("    Description:   {}", shown(&self.description)))?;
         out::line(format_args!("    Manufacturer:  {}", shown(&self.manufacturer)))?;
         let Some(token) = &self.token else { return out::line("    No token") };
