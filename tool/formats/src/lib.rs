@@ -26,7 +26,7 @@ pub use entry::{Entry, Item, Wanted};
 pub use error::Error;
 pub use keys::{algorithm, for_pss, identity};
 pub use password::Password;
-pub use pem::block;
+pub use pem::contents;
 pub use public::{PublicForm, public_key};
 pub use read::{MAX_FILE, read};
 pub use secret::secret_key;

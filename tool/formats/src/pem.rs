@@ -50,19 +50,16 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Error> {
     Ok(found)
 }
 
-/// Returns the content of the only block with one of these labels, or the structure in a file that
-/// has no blocks. `None` if there is neither.
-pub fn block(file: &[u8], labels: &[&str]) -> Result<Option<Vec<u8>>, Error> {
+/// Returns the contents of the blocks with these labels, or the structure in a file that has no
+/// blocks.
+pub fn contents(file: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let text = text(file);
     let blocks = blocks(&text)?;
     if blocks.is_empty() {
-        return Ok(ber::to_der(file).map(|der| der.to_vec()));
+        return Ok(ber::to_der(file).map(|der| der.to_vec()).into_iter().collect());
     }
-    let mut wanted = blocks.iter().filter(|block| labels.contains(&block.label));
-    match (wanted.next(), wanted.next()) {
-        (_, Some(_)) => Err(Error::Refused("the file has several requests, of which only one is read")),
-        (wanted, None) => wanted.map(|block| block.der().map(|der| der.to_vec())).transpose(),
-    }
+    let wanted = blocks.iter().filter(|block| labels.contains(&block.label));
+    wanted.map(|block| Ok(block.der()?.to_vec())).collect()
 }
 
 impl Block<'_> {
@@ -101,10 +98,10 @@ mod tests {
             let little: Vec<_> = [0xfeff].into_iter().chain(marked()).flat_map(u16::to_le_bytes).collect();
             let big: Vec<_> = [0xfeff].into_iter().chain(marked()).flat_map(u16::to_be_bytes).collect();
             for file in [file.as_bytes(), &little, &big] {
-                assert_eq!(block(file, &["A", "NEW A"]), Ok(Some(vec![0, 1, 2, 3, 4, 5])), "{file:?}");
+                assert_eq!(contents(file, &["A", "NEW A"]), Ok(vec![vec![0, 1, 2, 3, 4, 5]]), "{file:?}");
             }
         }
-        assert_eq!(block(b"-----BEGIN B-----\nAAEC\n-----END B-----", &["A"]), Ok(None));
-        assert_eq!(block(b"\x02\x01\x07\n", &["A"]), Ok(Some(vec![2, 1, 7])));
+        assert_eq!(contents(b"-----BEGIN B-----\nAAEC\n-----END B-----", &["A"]), Ok(Vec::new()));
+        assert_eq!(contents(b"\x02\x01\x07\n", &["A"]), Ok(vec![vec![2, 1, 7]]));
     }
 }

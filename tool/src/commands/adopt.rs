@@ -3,30 +3,27 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use der::oid::AssociatedOid;
 use der::{Any, Decode, Encode, Tag};
 use jeton_client::text::hex;
 use jeton_pki::issuer::is_signed;
-use jeton_tool::formats::MAX_FILE;
 use jeton_tool::register::{Entry, HOLD};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
+use x509_cert::crl::CertificateList;
 use x509_cert::ext::pkix::CrlReason;
 use x509_cert::time::Time;
 
 use super::authority::{Ready, entry_of, number_of, read_certificate, read_certificates};
-use super::crl::{crl_number, read_crl};
+use super::crl::{crl_number, read_crls};
 use super::out;
 
 /// What an adopted certificate has in place of a profile.
 const PROFILE: &str = "adopted";
 /// Folders of OpenSSL and easy-rsa that have no certificates.
 const SKIPPED: [&str; 3] = ["private", "reqs", "inline"];
-/// How deep the folders of a CA are.
-const DEEPEST: usize = 4;
-
 /// The highest number of a CRL that the list can keep.
 const MOST: u64 = i64::MAX as u64;
 
@@ -53,20 +50,26 @@ pub struct Found<'a> {
     counter: Option<u64>,
     /// Whether a database was read, which has all revocations.
     has_index: bool,
+    /// The folders that were read. Links may lead to one again.
+    folders: BTreeSet<PathBuf>,
 }
 
 impl<'a> Found<'a> {
     pub fn new(ready: &'a Ready) -> Self {
-        Self { ready, entries: Vec::new(), crl: None, counter: None, has_index: false }
+        let folders = BTreeSet::new();
+        Self { ready, entries: Vec::new(), crl: None, counter: None, has_index: false, folders }
     }
 
     /// Reads a file, or a folder with those below it. A file must be of this CA. A folder may have
     /// certificates of others, which are passed over.
     pub fn read(&mut self, path: &Path) -> Result<(), Error> {
-        if path.is_dir() { self.folder(path, DEEPEST) } else { self.file(path, Wanted::This) }
+        if path.is_dir() { self.folder(path) } else { self.file(path, Wanted::This) }
     }
 
-    fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Error> {
+    fn folder(&mut self, folder: &Path) -> Result<(), Error> {
+        if !self.folders.insert(folder.canonicalize().map_err(Error::io(folder))?) {
+            return Ok(());
+        }
         let entries = fs::read_dir(folder).map_err(Error::io(folder))?;
         let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
@@ -74,8 +77,8 @@ impl<'a> Found<'a> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             if path.is_dir() {
-                if depth > 0 && !SKIPPED.contains(&name.as_str()) {
-                    self.folder(&path, depth - 1)?;
+                if !SKIPPED.contains(&name.as_str()) {
+                    self.folder(&path)?;
                 }
             } else if path.is_file()
                 && (["index.txt", "crlnumber"].contains(&name.as_str())
@@ -88,7 +91,7 @@ impl<'a> Found<'a> {
     }
 
     fn file(&mut self, path: &Path, wanted: Wanted) -> Result<(), Error> {
-        let file = out::input(path, MAX_FILE)?;
+        let file = out::input(path, out::MESSAGE)?;
         let text = String::from_utf8_lossy(&file);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name == "crlnumber" {
@@ -105,9 +108,18 @@ impl<'a> Found<'a> {
                 false => self.index(path, &text),
             };
         }
-        if let Ok(crl) = read_crl(&file) {
-            return self.crl(path, &crl, wanted);
+        let crls = read_crls(&file).unwrap_or_default();
+        if crls.is_empty() && (name.ends_with(".crl") || text.contains("BEGIN X509 CRL")) {
+            return Err(damaged(path, "no CRL, or a damaged one"));
         }
+        let mut is_own = false;
+        for crl in &crls {
+            is_own |= self.crl(path, crl, wanted)?;
+        }
+        if !is_own && !crls.is_empty() && wanted == Wanted::This {
+            return Err(damaged(path, "the CA did not sign this CRL"));
+        }
+        let wanted = if crls.is_empty() { wanted } else { Wanted::Any };
         let certificates = match (read_certificates(path), wanted) {
             (Err(_), Wanted::Any) => return Ok(()),
             (certificates, _) => certificates?,
@@ -168,19 +180,11 @@ impl<'a> Found<'a> {
         self.has_index || self.crl.is_some_and(|(number, _)| Some(number) >= self.counter)
     }
 
-    fn crl(
-        &mut self,
-        path: &Path,
-        crl: &x509_cert::crl::CertificateList,
-        wanted: Wanted,
-    ) -> Result<(), Error> {
+    /// Reads a CRL of this CA. Returns whether it is one.
+    fn crl(&mut self, path: &Path, crl: &CertificateList, wanted: Wanted) -> Result<bool, Error> {
         let list = &crl.tbs_cert_list;
         if list.issuer.to_string() != self.ready.issuer.subject() || !self.is_signed(&crl.to_der()?)? {
-            return if wanted == Wanted::Any {
-                Ok(())
-            } else {
-                Err(damaged(path, "the CA did not sign this CRL"))
-            };
+            return Ok(false);
         }
         let end = list.next_update.as_ref().map(|time| time.to_unix_duration().as_secs() as i64);
         // A CRL of version 1 has no number.
@@ -193,7 +197,7 @@ impl<'a> Found<'a> {
         // RFC 5280, 5.2 and 5.3: such a CRL has some of the revocations, or those of another CA.
         if extensions.any(|all| all.iter().any(|one| one.critical)) {
             return match wanted {
-                Wanted::Any => Ok(()),
+                Wanted::Any => Ok(false),
                 Wanted::This => Err(damaged(path, "the CRL has a critical extension, so it is no full one")),
             };
         }
@@ -213,7 +217,7 @@ impl<'a> Found<'a> {
             };
             self.entries.push((entry, None));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads the database of OpenSSL's `ca`, which easy-rsa uses too: lines of six fields.

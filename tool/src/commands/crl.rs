@@ -83,16 +83,17 @@ impl Crl {
     }
 }
 
-/// Returns the number of the CRL in a file, if it is one of this CA.
+/// Returns the highest number of the CRLs of this CA in a file.
 fn number_of(path: &Path, ready: &Ready) -> Option<u64> {
-    let crl = read_crl(&out::input(path, formats::MAX_FILE).ok()?).ok()?;
-    (crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject()).then(|| crl_number(&crl))?
+    let crls = read_crls(&out::input(path, out::MESSAGE).ok()?)?;
+    let own = crls.iter().filter(|crl| crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject());
+    own.filter_map(crl_number).max()
 }
 
-/// Reads a CRL in PEM or DER.
-pub fn read_crl(file: &[u8]) -> Result<CertificateList, Error> {
-    let decoded = der::pem::decode_vec(file).map(|(_, der)| der);
-    Ok(CertificateList::from_der(decoded.as_deref().unwrap_or(file))?)
+/// Reads the CRLs of a file in PEM or DER. Returns `None` if one is damaged.
+pub fn read_crls(file: &[u8]) -> Option<Vec<CertificateList>> {
+    let all = formats::contents(file, &["X509 CRL"]).ok()?;
+    all.iter().map(|der| CertificateList::from_der(der).ok()).collect()
 }
 
 /// Returns the number of a CRL. One that does not fit is `u64::MAX`.

@@ -112,9 +112,16 @@ impl Terms {
 fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
-    let der = formats::block(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
-    let none = || Error::Failed(format!("{} has no certificate request, or a damaged one", path.display()));
-    let request = Request::parse(&der.ok_or_else(none)?)?;
+    let all =
+        formats::contents(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
+    let request = match all.as_slice() {
+        [der] => Request::parse(der)?,
+        [] => {
+            let text = format!("{} has no certificate request, or a damaged one", path.display());
+            return Err(Error::Failed(text));
+        }
+        _ => return Err(Cause::Refused.error(format!("{} has several requests", path.display()))),
+    };
     if !request.is_signed_by_its_key(&ready.session)? {
         let text = "the signature of the request is not valid";
         return Err(jeton_pki::Error::Refused(text.to_owned()).into());

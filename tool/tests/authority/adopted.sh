@@ -127,3 +127,19 @@ rm issued.sqlite
 openssl req -x509 -key ca.key -subj /CN=Today -addext basicConstraints=critical,CA:TRUE -out today.pem
 jeton ca init --label old --ca-cert today.pem
 fails 7 jeton crl --label old --ca-cert today.pem | grep 'may have signed CRLs'
+# The CRLs of two CAs in one file, in a folder with a link to itself. A damaged CRL is not passed over.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout else.key -subj /CN=Else -out else.pem
+openssl ca -config demo/cnf -keyfile else.key -cert else.pem -gencrl -out else.crl
+mkdir crls
+ln -s . crls/self
+cat else.crl demo/old.crl > crls/both.pem
+for source in crls crls/both.pem; do
+    rm issued.sqlite
+    jeton ca init --label old
+    fails 8 jeton ca adopt else.crl --label old | grep 'did not sign this CRL'
+    jeton ca adopt $source --label old | grep 'CRL of CN=Old is 5'
+    [ "$(jeton cert issued --status revoked | wc -l)" = 1 ]
+done
+fails 7 jeton crl --label old --number 5 --out crls/both.pem --force | grep 'has the CRL 5'
+head -c 300 else.crl > crls/cut.crl
+fails 8 jeton ca adopt crls --label old | grep 'no CRL, or a damaged one'
