@@ -162,11 +162,25 @@ pub fn check(subject: &Name, names: &[GeneralName]) -> Result<(), Error> {
     }
     let mut values = subject.0.iter().flat_map(|part| part.0.iter()).map(|part| &part.value);
     let is_empty = subject.0.iter().any(|part| part.0.is_empty());
-    if is_empty || !values.all(|value| text_of(value).is_some_and(|text| is_text(&text))) {
+    if is_empty
+        || !values.all(|value| has_its_letters(value) && text_of(value).is_some_and(|text| is_text(&text)))
+    {
         let subject = subject.to_string();
         return Err(Error::Refused(format!("{:?} is not a valid subject", subject)));
     }
     Ok(())
+}
+
+/// Returns whether a string has only letters of its type (X.680, 41). Go reads no certificate with
+/// others, except * and &.
+fn has_its_letters(value: &Any) -> bool {
+    let is_letter = |byte: &u8| match value.tag() {
+        Tag::PrintableString => byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(byte),
+        Tag::NumericString => byte.is_ascii_digit() || *byte == b' ',
+        Tag::Ia5String | Tag::VisibleString => byte.is_ascii(),
+        _ => true,
+    };
+    value.value().iter().all(is_letter)
 }
 
 fn is_text(text: &str) -> bool {
@@ -197,7 +211,7 @@ fn is_valid(name: &GeneralName) -> bool {
     match name {
         GeneralName::DnsName(name) => match name.as_str().strip_prefix("*.") {
             // RFC 9525, 6.3: a wildcard is the whole first label.
-            Some(parent) => is_host(parent) && parent.contains('.'),
+            Some(parent) => is_host(&format!("a.{parent}")) && parent.contains('.'),
             None => is_host(name.as_str()),
         },
         GeneralName::IpAddress(bytes) => matches!(bytes.as_bytes().len(), 4 | 16),
@@ -399,6 +413,12 @@ mod tests {
 
     use super::*;
 
+    fn name(tag: Tag, bytes: &[u8]) -> Name {
+        let value = Any::new(tag, bytes).expect("short");
+        let parts = vec![AttributeTypeAndValue { oid: COMMON_NAME, value }].try_into().expect("one");
+        RdnSequence(vec![RelativeDistinguishedName(parts)])
+    }
+
     #[test]
     fn names_that_no_certificate_may_have_are_refused() {
         const VALID: &str =
@@ -419,6 +439,9 @@ mod tests {
         let label = "a".repeat(63);
         assert!(general_name(&format!("dns:{label}.org")).is_ok());
         assert!(general_name(&format!("dns:a{label}.org")).is_err());
+        let host = [&label[..60], &label, &label, &label].join(".");
+        assert!(general_name(&format!("dns:a{host}")).is_ok());
+        assert!(general_name(&format!("dns:*.{host}")).is_err());
         assert!(general_name(&format!("dns:{}.org", [&*label; 4].join("."))).is_err());
         let three = GeneralName::IpAddress(OctetString::new([10, 0, 0]).expect("short"));
         assert!(check(&Name::default(), &[three]).is_err());
@@ -427,6 +450,11 @@ mod tests {
         {
             let subject: Name = subject.parse().expect("a subject");
             assert_eq!(check(&subject, &[]).is_ok(), valid, "{subject}");
+        }
+        for (tag, bytes) in
+            [(Tag::PrintableString, b"a@b"), (Tag::Ia5String, b"a\xe4b"), (Tag::NumericString, b"1a2")]
+        {
+            assert!(check(&name(tag, bytes), &[]).is_err(), "{tag}");
         }
         let long: Name = format!("CN={}", "a".repeat(32769)).parse().expect("a subject");
         let no_attribute = Name::from_der(&[0x30, 2, 0x31, 0]).expect("DER");
@@ -453,11 +481,6 @@ mod tests {
 
     #[test]
     fn names_are_equal_if_only_the_types_of_their_strings_differ() {
-        let name = |tag, bytes: &[u8]| {
-            let value = Any::new(tag, bytes).expect("short");
-            let parts = vec![AttributeTypeAndValue { oid: COMMON_NAME, value }].try_into().expect("one");
-            RdnSequence(vec![RelativeDistinguishedName(parts)])
-        };
         let bmp: Vec<u8> = "  Ex\u{c4}mple  CA".encode_utf16().flat_map(u16::to_be_bytes).collect();
         let utf8 = name(Tag::Utf8String, "ex\u{e4}mple ca".as_bytes());
         assert!(same(&utf8, &name(Tag::BmpString, &bmp)));
