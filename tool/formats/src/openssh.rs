@@ -10,6 +10,8 @@ use crate::keys::{self, PrivateKey};
 use crate::public::SSH;
 use crate::{Error, Password};
 
+/// The longest integer of a key in bytes. The time of [`crt_exponent`] grows with its square.
+const MAX_INTEGER: usize = 4096;
 /// The largest number of rounds of bcrypt that all keys of a file may ask for. They take about ten
 /// seconds.
 const MAX_ROUNDS: u64 = 1000;
@@ -55,7 +57,8 @@ fn rsa(pair: &RsaKeypair) -> Result<PrivateKey, Error> {
 }
 
 fn part(integer: &Mpint) -> Result<&[u8], Error> {
-    integer.as_positive_bytes().ok_or(Error::Damaged("OpenSSH key"))
+    let part = integer.as_positive_bytes().filter(|bytes| bytes.len() <= MAX_INTEGER);
+    part.ok_or(Error::Damaged("OpenSSH key"))
 }
 
 /// Computes d mod (prime - 1).
