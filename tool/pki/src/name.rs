@@ -2,7 +2,7 @@
 //! 5280, 4.2.1.10).
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use const_oid::ObjectIdentifier;
 use const_oid::db::rfc3280::EMAIL_ADDRESS;
@@ -214,7 +214,11 @@ fn is_valid(name: &GeneralName) -> bool {
             Some(parent) => is_host(&format!("a.{parent}")) && parent.contains('.'),
             None => is_host(name.as_str()),
         },
-        GeneralName::IpAddress(bytes) => matches!(bytes.as_bytes().len(), 4 | 16),
+        // Go takes 10.0.0.1 and ::ffff:10.0.0.1 for the same host, but constraints for two names.
+        GeneralName::IpAddress(bytes) => {
+            let is_six = |bytes: [u8; 16]| Ipv6Addr::from(bytes).to_ipv4_mapped().is_none();
+            bytes.as_bytes().len() == 4 || bytes.as_bytes().try_into().is_ok_and(is_six)
+        }
         GeneralName::Rfc822Name(mailbox) => is_mailbox(mailbox.as_str()),
         GeneralName::UniformResourceIdentifier(uri) => is_uri(uri.as_str()),
         GeneralName::DirectoryName(name) => check(name, &[]).is_ok() && !name.0.is_empty(),
@@ -431,7 +435,7 @@ mod tests {
         const WRONG: &str = "dns:|dns:*|dns:*.org|dns:www.bank.test\0.example.org|dns:a b.example.org|dns:a..b|dns:.a.org|
             dns:a.org.|dns:a.*.example.org|dns:w*.example.org|dns:10.0.0.1|dns:a_b.example.org|dns:-a.example.org|
             dns:a\r.org|dns:ab--c.example.org|dns:xn--.example.org|dns:xn--a|dns:0x7f000001|dns:1.2.3.0X4|dns:a.0x|uri:https:evil.test://|uri:https:/evil/?x=://|
-            uri:https://[example.org].evil.test/|uri:https://example.org:evil/|uri:http://a_b.org/|ip:10.0.0|ip:10.0.0.0/8|email:|email:a|email:a@|email:a b@example.org|email:@example.org|
+            uri:https://[example.org].evil.test/|uri:https://example.org:evil/|uri:http://a_b.org/|ip:10.0.0|ip:10.0.0.0/8|ip:::ffff:10.0.0.1|email:|email:a|email:a@|email:a b@example.org|email:@example.org|
             email:a@*.org|uri:|uri:a|uri:https://|uri:https:///x|uri:http://a b/|uri:1:x|upn:a|upn:|x:y|www.example.org";
         for name in WRONG.split('|') {
             assert!(general_name(name.trim_start()).is_err(), "{name:?}");
