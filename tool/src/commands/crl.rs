@@ -69,7 +69,8 @@ impl Crl {
         }
         let end = now() + i64::from(self.days) * 24 * 60 * 60;
         let (number, (draft, count)) = register.next_crl(&ready.name, self.number, end, |number, all| {
-            let revoked: Vec<_> = all.iter().filter_map(revoked).collect();
+            let damaged = || Cause::Damaged.error("a revoked certificate of the list has no valid number");
+            let revoked: Vec<_> = all.iter().map(revoked).collect::<Option<_>>().ok_or_else(damaged)?;
             let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
             let signer = &ready.issuer.signer;
             let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
