@@ -1,7 +1,7 @@
 //! The importers: a file is read in a form that the first byte selects. Each private key is then
 //! decoded, as `jeton key import` does. The fields of each certificate are read.
 
-use jeton_formats::{Item, Password, PublicForm, Wanted, certificate, public_key, secret_key};
+use jeton_formats::{Item, Password, PublicForm, Wanted, certificate, contents, identity, public_key, secret_key};
 use zeroize::Zeroizing;
 
 /// The labels of PEM files. The target encodes the content, so that the fuzzer need not produce
@@ -36,6 +36,7 @@ pub fn read(bytes: &[u8]) {
 }
 
 fn file(content: &[u8]) {
+    drop(contents(content, &["CERTIFICATE REQUEST"]));
     let mut ask = || Some(Zeroizing::new("pw".to_owned()));
     let Ok(entries) = jeton_formats::read(content, Wanted::All, &mut Password::new(&mut ask)) else { return };
     for entry in entries {
@@ -58,6 +59,7 @@ fn read_certificate(der: &[u8]) {
 }
 
 fn public(info: &[u8]) {
+    drop(identity(info));
     for form in [PublicForm::Pem, PublicForm::OpenSsh, PublicForm::Jwk, PublicForm::DnsKey(257)] {
         drop(public_key(info, form, "comment"));
     }
