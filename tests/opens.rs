@@ -36,7 +36,6 @@ const ALLOWED: [(&str, &str, &str); 15] = [
         "SQLite opens its files with src/store/locks.rs",
     ),
     ("tool/src/backup/protection.rs", "File::open", "a file that the command line names"),
-    ("tool/src/backup/protection.rs", "fs::read_to_string", "a file that the command line names"),
     ("tool/src/commands/backup.rs", "File::open", "a file that the command line names"),
     ("tool/src/doctor.rs", "fs::open", "changes nothing, and compares the file with the one examined before"),
     ("tool/src/doctor.rs", "fs::set_permissions", "a descriptor of this process, by its link below /proc"),

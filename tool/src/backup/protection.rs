@@ -143,7 +143,7 @@ pub fn new_identity(path: &Path) -> Result<String, Error> {
 
 /// Returns the recipient that [`new_identity`] wrote into a file.
 pub fn recipient_of(path: &Path) -> Result<String, Error> {
-    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(Error::io(path))?);
+    let text = read(path)?;
     let recipient = text.lines().find_map(|line| line.strip_prefix("# public key: "));
     let none = || Error::Failed(format!("{} does not name its recipient", path.display()));
     Ok(recipient.ok_or_else(none)?.to_owned())

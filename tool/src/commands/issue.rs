@@ -63,8 +63,8 @@ impl Terms {
     fn profile(&self, name: &str) -> Result<CertificateProfile, Error> {
         let mut all = Vec::new();
         if let Some(path) = &self.profiles {
-            let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
-            all = CertificateProfile::read(&text)?;
+            let file = out::input(path, formats::MAX_FILE)?;
+            all = CertificateProfile::read(&String::from_utf8_lossy(&file))?;
         }
         let own = all.iter().find(|profile| profile.name == name).cloned();
         own.or_else(|| issuer::profile(name).cloned()).ok_or_else(|| {
