@@ -237,23 +237,8 @@ mod tests {
         for name in EXAMPLES.into_iter().chain(others) {
             assert!(KeyType::parse(name).is_ok(), "{name}");
         }
-        for name in [
-            "",
-            "rsa:x",
-            "ec:p257",
-            "ed25519:1",
-            "ml-dsa",
-            "ml-dsa-44:x",
-            "slh-dsa",
-            "aes:129",
-            "dsa",
-            "hss",
-            "hss:",
-            "hss:15",
-            "hss:15/3",
-            "hss:16/4",
-            "hss:15/4,",
-        ] {
+        let wrong = " rsa:x ec:p257 ed25519:1 ml-dsa ml-dsa-44:x slh-dsa aes:129 dsa hss hss: hss:15 hss:15/3 hss:16/4 hss:15/4,";
+        for name in wrong.split(' ') {
             assert!(KeyType::parse(name).is_err(), "{name}");
         }
     }
