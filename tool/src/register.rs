@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use rustix::fs::OFlags;
 
 use crate::{Cause, Error, token_file};
@@ -145,13 +145,7 @@ impl Register {
 
     /// Fails if the CA may have revoked certificates that the list does not know.
     pub fn expect_sure(&self, id: &str) -> Result<(), Error> {
-        const SURE: &str = "SELECT unsure FROM authority WHERE id = ?1";
-        let read = || self.connection.prepare_cached(SURE)?.query_row([id], |row| row.get(0)).optional();
-        match self.done(read())? {
-            Some(false) => Ok(()),
-            Some(true) => Err(Error::Caused(Cause::Refused, UNSURE.to_owned())),
-            None => self.authority(id).map(drop),
-        }
+        if self.authority(id)?.unsure { Err(Cause::Refused.error(UNSURE)) } else { Ok(()) }
     }
 
     /// Fails if the list has this certificate of a CA as revoked or held.
@@ -246,7 +240,7 @@ impl Register {
                 unsure: row.get(6)?,
             })
         };
-        self.done((|| self.connection.prepare(ALL)?.query_map([], ca)?.collect())())
+        self.done((|| self.connection.prepare_cached(ALL)?.query_map([], ca)?.collect())())
     }
 
     /// Returns the CA with this name in the list.

@@ -28,7 +28,7 @@ const SKIPPED: [&str; 3] = ["private", "reqs", "inline"];
 const MOST: u64 = i64::MAX as u64;
 
 /// The reasons in the database of OpenSSL, and their numbers in RFC 5280, 5.3.1.
-const REASONS: [(&str, u32); 9] = [
+const REASONS: [(&str, u32); 10] = [
     ("unspecified", 0),
     ("keyCompromise", 1),
     ("CACompromise", 2),
@@ -38,6 +38,7 @@ const REASONS: [(&str, u32); 9] = [
     ("certificateHold", HOLD),
     ("holdInstruction", HOLD),
     ("keyTime", 1),
+    ("CAkeyTime", 2),
 ];
 
 /// What was found.
@@ -239,11 +240,7 @@ impl<'a> Found<'a> {
                 let mut parts = revocation.split(',');
                 let time = seconds(parts.next()?)?;
                 let name = parts.next().unwrap_or("unspecified");
-                let reason = match name {
-                    "CAkeyTime" => 2,
-                    name => REASONS.iter().find(|(known, _)| *known == name)?.1,
-                };
-                (Some(time), Some(reason))
+                (Some(time), Some(REASONS.iter().find(|(known, _)| *known == name)?.1))
             }
             "V" | "E" => (None, None),
             _ => return None,
@@ -263,11 +260,6 @@ impl<'a> Found<'a> {
             reason,
             ..Entry::default()
         })
-    }
-
-    /// Puts the certificates first: they know more than the lists.
-    pub fn sort(&mut self) {
-        self.entries.sort_by_key(|(_, der)| der.is_none());
     }
 }
 

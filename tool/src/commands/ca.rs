@@ -139,7 +139,8 @@ impl Adopt {
         for source in &self.sources {
             found.read(source)?;
         }
-        found.sort();
+        // Certificates know more than the lists.
+        found.entries.sort_by_key(|(_, der)| der.is_none());
         let (new, twins) =
             register.adopt(&ready.name, &found.entries, found.last_crl(), found.is_complete())?;
         for Entry { serial, subject, .. } in &twins {
