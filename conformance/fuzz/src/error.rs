@@ -17,6 +17,12 @@ pub enum Cause {
     Device,
 }
 
+impl Cause {
+    pub fn error(self, text: impl Into<String>) -> Error {
+        Error::Caused(self, text.into())
+    }
+}
+
 /// Has the variants of `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the tool's error documents them")]

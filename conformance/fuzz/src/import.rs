@@ -1,7 +1,9 @@
 //! The importers: a file is read in a form that the first byte selects. Each private key is then
 //! decoded, as `jeton key import` does. The fields of each certificate are read.
 
-use jeton_formats::{Item, Password, PublicForm, Wanted, certificate, contents, identity, public_key, secret_key};
+use jeton_formats::{
+    Item, Password, PublicForm, Wanted, certificate, contents, identity, public_key, secret_key,
+};
 use zeroize::Zeroizing;
 
 /// The labels of PEM files. The target encodes the content, so that the fuzzer need not produce
