@@ -110,12 +110,12 @@ jeton backup restore ca.backup --identity backup.key 2>&1 | grep 'kept'
     echo +30d > clock
     LD_PRELOAD=$(faketime -f +0d printenv LD_PRELOAD) FAKETIME_TIMESTAMP_FILE=$PWD/clock FAKETIME_NO_CACHE=1 \
         jeton ocsp --listen 127.0.0.1:0 --label ca > address &
+    trap "kill $!" EXIT
     until grep http address; do sleep 0.1; done
     says() { openssl ocsp -url "$(cat address)" -no_nonce -issuer ca.pem -cert www.pem -CAfile ca.pem 2>&1 | grep "$1"; }
     says 'not yet valid'
     echo +0d > clock
     says 'www.pem: good'
-    kill $!
     # The list is lost, and the CA has a new certificate for its old key.
     rm issued.sqlite
     faketime -f -3d jeton cert self-sign --label key --subject CN=Key --ca --import
