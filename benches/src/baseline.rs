@@ -24,8 +24,11 @@ mod symmetric;
 
 use std::ffi::c_int;
 use std::hint::black_box;
+use std::ptr;
+use std::ptr::NonNull;
 
 use ::slh_dsa::{Sha2_128f, Sha2_128s};
+use aws_lc_sys as aws;
 use jeton::backend::{PublicParts, SlhDsa};
 
 use crate::operation::{Boxed, making, repeated};

@@ -10,15 +10,17 @@ mod symmetric;
 mod threads;
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::artefacts::Artefacts;
+use crate::baseline::BaselinePair;
 use crate::facts::{self, Run};
 use crate::names::BASELINE;
 use crate::operation::Boxed;
 use crate::rows::{self, Maker, Row};
+use crate::scheme::{Pair, Scheme, named};
 use crate::suite::{ALL, Rows, Suite};
-use crate::target::{ModuleToken, Outcome};
+use crate::target::{Home, ModuleToken, Outcome};
 
 /// Measures all groups that the command line asks for, with tokens below `directory`.
 pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {

@@ -16,6 +16,7 @@ use jeton_laboratory::figure::nanoseconds as time;
 use jeton_peers::write_between;
 
 use crate::artefacts::root;
+use crate::names::shown;
 
 use data::Data;
 

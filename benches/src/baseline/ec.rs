@@ -1,12 +1,8 @@
 //! ECDSA on the NIST curves. Signatures have the form r || s.
 
-use std::ffi::c_int;
-use std::ptr::{self, NonNull};
+use jeton::backend::Curve;
 
-use aws_lc_sys as aws;
-use jeton::backend::{Curve, PublicParts};
-
-use super::one;
+use super::*;
 
 /// An owned `EC_KEY`.
 pub struct EcPair {

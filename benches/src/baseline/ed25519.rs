@@ -1,9 +1,6 @@
 //! Ed25519.
 
-use aws_lc_sys as aws;
-use jeton::backend::PublicParts;
-
-use super::one;
+use super::*;
 
 /// The public and the private key in AWS-LC's form.
 pub struct Ed25519Pair {

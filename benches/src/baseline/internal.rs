@@ -1,8 +1,6 @@
 //! Internal functions of AWS-LC: its archive exports them, but aws-lc-sys has no bindings for them.
 
-use aws_lc_sys as aws;
-
-use super::one;
+use super::*;
 
 /// Declares `Functions`, the functions of a parameter set, and a macro `functions_of` that collects
 /// them by their names in the archive. The first argument is a dollar sign, which a macro cannot

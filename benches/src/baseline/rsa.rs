@@ -1,12 +1,6 @@
 //! RSA signatures with PKCS #1 v1.5 and PSS, over SHA-256 digests.
 
-use std::ffi::c_int;
-use std::ptr::{self, NonNull};
-
-use aws_lc_sys as aws;
-use jeton::backend::PublicParts;
-
-use super::one;
+use super::*;
 use crate::scheme::SALT;
 
 /// An owned `RSA`.

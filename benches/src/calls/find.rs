@@ -1,9 +1,6 @@
 //! Searches: `C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`.
 
-use cryptoki_sys::*;
-use jeton_client::{Attribute, Session};
-
-use super::{Answer, Entry, TemplateMemory, check, entry};
+use super::*;
 
 /// Handles per call. Real clients ask for one to several hundred.
 const ROOM: usize = 256;

@@ -1,9 +1,6 @@
 //! Calls that make keys: generation, encapsulation and decapsulation.
 
-use cryptoki_sys::*;
-use jeton_client::{Attribute, Mechanism, ObjectHandle, Session};
-
-use super::{Answer, Entry, MechanismMemory, TemplateMemory, check, entry};
+use super::*;
 
 pub struct KeyGeneration<'a> {
     session: &'a Session,

@@ -1,9 +1,6 @@
 //! `C_EncryptMessage` with AES-256-GCM.
 
-use cryptoki_sys::*;
-use jeton_client::{Mechanism, ObjectHandle, Session};
-
-use super::{Answer, Entry, MechanismMemory, check, entry, refused};
+use super::*;
 
 /// `C_EncryptMessage`, after one `C_MessageEncryptInit`. Each message has a new nonce of 12 bytes,
 /// which the caller sets, and a tag of 16 bytes.

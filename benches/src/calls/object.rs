@@ -1,9 +1,8 @@
 //! Calls on objects (create, read, destroy) and on sessions (open, close).
 
-use cryptoki_sys::*;
-use jeton_client::{Attribute, Module, ObjectHandle, Session, SlotId};
+use jeton_client::{Module, SlotId};
 
-use super::{Answer, Entry, TemplateMemory, check, entry};
+use super::*;
 
 pub struct Creation<'a> {
     session: &'a Session,

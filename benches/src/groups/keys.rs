@@ -3,12 +3,10 @@
 use jeton::backend::MlKem;
 
 use super::signatures::destroy;
-use super::{Fixture, beside, keyed, rows_of};
+use super::*;
 use crate::baseline::{self, MlKemPair, random};
 use crate::operation::repeated;
-use crate::scheme::{Kind, PAIRS, Pair, named};
-use crate::suite::Suite;
-use crate::target::Home;
+use crate::scheme::{Kind, PAIRS};
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     let targets = fixture.targets();

@@ -2,16 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::Fixture;
 use super::signatures::destroy;
-use crate::baseline::BaselinePair;
-use crate::facts::{self, Latency};
-use crate::names::BASELINE;
-use crate::scheme::{Scheme, named};
-use crate::suite::Suite;
-use crate::target::ModuleToken;
+use super::*;
+use crate::facts::Latency;
 
 const GROUP: &str = "latency/p256-beside-rsa4096";
 

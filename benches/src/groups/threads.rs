@@ -2,22 +2,18 @@
 
 use std::sync::Barrier;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::Throughput;
 use jeton::backend::PublicParts;
 use jeton_client::{ObjectHandle, Session};
 
-use super::Fixture;
 use super::signatures::destroy;
-use crate::baseline::BaselinePair;
+use super::*;
 use crate::calls;
 use crate::independent;
-use crate::names::BASELINE;
 use crate::operation::Operation;
-use crate::scheme::{Pair, Scheme, named};
-use crate::suite::{Rows, Suite};
-use crate::target::{Home, Keys, ModuleToken, Outcome, creation, public_parts};
+use crate::target::{Keys, creation, public_parts};
 
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
 

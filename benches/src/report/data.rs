@@ -1,11 +1,10 @@
 //! The measurements: criterion's estimates by group and row, and the facts of `facts.rs`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use serde::Deserialize;
 
+use super::*;
 use crate::artefacts::data_directory;
 use crate::facts::{self, Latency, Run, Startup, file};
 use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};

@@ -1,13 +1,9 @@
 //! The operations in which our module is slower than the baseline or a peer, with the reasons.
 
 use std::collections::BTreeMap;
-use std::fs;
-
-use jeton_laboratory::Table;
 
 use super::data::Data;
-use super::{markdown, words};
-use crate::artefacts::root;
+use super::*;
 
 /// Returns a table of the reasons, with the groups in which our module is more than 1 % slower than
 /// the baseline, or slower than a peer.

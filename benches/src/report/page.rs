@@ -3,11 +3,10 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use jeton_laboratory::{Machine, Table};
+use jeton_laboratory::Machine;
 
 use super::data::Data;
-use super::{losses, markdown, tables};
-use crate::names::shown;
+use super::*;
 
 pub fn page(data: &Data) -> String {
     let mut text = String::from(INTRODUCTION);

@@ -1,14 +1,11 @@
 //! Draws the plots of the page.
 
-use std::fs;
-use std::path::Path;
-
 use jeton_laboratory::distinct;
 use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
-use super::words;
-use crate::names::{BASELINE_AGAIN, JETON, NULL, shown};
+use super::*;
+use crate::names::{BASELINE_AGAIN, JETON, NULL};
 
 const SIZE: (u32, u32) = (960, 520);
 

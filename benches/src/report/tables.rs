@@ -1,12 +1,9 @@
 //! Tables of medians, and the figures of all rows.
 
-use jeton_laboratory::Table;
-use jeton_laboratory::figure::nanoseconds as time;
-
 use super::data::Data;
-use super::{markdown, words};
+use super::*;
 use crate::facts::{Filled, LeftOut};
-use crate::names::{SOFTHSM, shown};
+use crate::names::SOFTHSM;
 
 /// The other modules, with the names that the tables have for them.
 const PEERS: [(&str, &str); 4] =
