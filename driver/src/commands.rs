@@ -8,7 +8,15 @@ pub mod pipeline;
 pub mod report;
 pub mod tls;
 
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
 use jeton_driver::Error;
+use jeton_driver::about::write_json;
+use jeton_driver::report::Report;
+use jeton_laboratory::distinct;
 
 /// Returns the error of a write to standard output that failed, for example because the reader of a
 /// pipe has ended.

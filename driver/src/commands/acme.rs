@@ -1,20 +1,15 @@
 //! `acme`: lets the servers take turns, and prints the report.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
-use jeton_driver::Error;
-use jeton_driver::about::{About, write_json};
+use jeton_driver::about::About;
 use jeton_driver::acme::{Clients, FIGURES, Figures, Setting};
 use jeton_driver::algorithm::Algorithm;
 use jeton_laboratory::{Table, median};
 use serde::Serialize;
 
-use super::modules::{self, open_output, terminal_columns};
-use super::printing;
+use super::modules::{open_output, terminal_columns};
+use super::*;
 
 /// Order certificates from ACME servers with many clients at once.
 ///

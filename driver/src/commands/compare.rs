@@ -1,11 +1,8 @@
 //! `compare`: shows the changes between two result stores.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use jeton_driver::results;
 
-use clap::Args;
-use jeton_driver::{Error, results};
+use super::*;
 
 /// Compare the last measurements of two result stores of `jeton-driver pipeline --results`.
 ///

@@ -1,20 +1,12 @@
 //! `pipeline`: reads the options, starts a child process for each module, lets the modules take
 //! turns, and prints the report.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use clap::Args;
-use jeton_driver::Error;
-use jeton_driver::about::write_json;
 use jeton_driver::algorithm::{ALGORITHMS, Profile};
 use jeton_driver::pipeline::{Database, Plan, STAGES};
-use jeton_driver::report::{self, Report, Settings};
-use jeton_laboratory::distinct;
+use jeton_driver::report::{self, Settings};
 
-use super::modules::{self, Modules, Shared, available, open_output, terminal_columns};
-use super::printing;
+use super::modules::{Modules, Shared, available, open_output, terminal_columns};
+use super::*;
 
 /// Run the X.509 PKI pipeline through modules side by side.
 ///

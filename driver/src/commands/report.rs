@@ -1,13 +1,11 @@
 //! `report`: a page of a result store.
 
 use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::Args;
 use jeton_driver::page::{Page, html};
-use jeton_driver::{Error, results};
+use jeton_driver::results;
+
+use super::*;
 
 /// Write a page with tables and plots of a result store.
 ///

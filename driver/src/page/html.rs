@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use jeton_laboratory::Table;
 use jeton_laboratory::plots::STYLE;
 
-use super::{Block, Page};
+use super::*;
 
 /// The colours and the layout. The page loads nothing.
 const CSS: &str = "\

@@ -2,8 +2,7 @@
 
 use jeton_laboratory::plots::{self, Mark, Series};
 
-use super::{Block, Page, Section};
-use crate::Error;
+use super::*;
 use crate::tls::{MeasuredCase, case_name, explanation, tables, threads};
 
 pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page, Error> {
