@@ -1,14 +1,9 @@
 //! The parameters of ciphers with a secret key.
 
-use cryptoki_sys::*;
-use jeton::backend::{AeadScheme, CipherMode, CipherScheme, GcmParams};
-use jeton::error::{Error, Result};
-use jeton::mechanism::Params;
+use jeton::backend::CipherScheme;
 use jeton_names::structs::{AAD, GcmWithoutBits};
 
-use super::{bounded, copy, nonce, read};
-use crate::input::In;
-use crate::number::wide;
+use super::*;
 
 /// Maximum length in bytes of a message that the caller may announce for CCM. CCM holds the full
 /// message in memory before it returns output.

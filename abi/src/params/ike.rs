@@ -1,11 +1,8 @@
 //! The parameters of IKE (PKCS#11 3.2, "IKE mechanism parameters").
 
-use cryptoki_sys::*;
-use jeton::error::{Error, Result};
 use jeton::id::ObjectHandle;
-use jeton::mechanism::Params;
 
-use super::{Parts, boolean, prf};
+use super::*;
 use crate::number::object;
 
 pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {

@@ -7,16 +7,9 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
-use cryptoki_sys::*;
-use jeton::backend::AeadScheme;
-use jeton::error::{Error, Result};
-use jeton::id::MechanismType;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{self, Mechanism, MechanismRow, Params};
 
-use super::{named, read};
-use crate::input::In;
-use crate::number::wide;
+use super::*;
 
 pub(super) const GENERATORS: [(CK_ULONG, Generator); 5] = [
     (CKG_NO_GENERATE, Generator::None),

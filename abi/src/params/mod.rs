@@ -14,7 +14,7 @@ use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, MacFunction, Mechanism, MechanismRow, Params, Shape};
 use jeton::secret::try_boxed;
-use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
+use jeton_names::structs::{self as table, DATA, Flow, Layout, Len, Target};
 use tracing::debug;
 
 use crate::input::In;

@@ -1,13 +1,8 @@
 //! The parameters of one-time passwords.
 
-use cryptoki_sys::*;
-use jeton::error::{Error, Result};
-use jeton::mechanism::Params;
 use jeton_names::structs::OTP_PARAMS;
 
-use super::{copy, read};
-use crate::input::In;
-use crate::number::wide;
+use super::*;
 
 /// The length of a counter in bytes (PKCS#11 3.2, "OATH HOTP secret key objects").
 const COUNTER: u64 = 8;

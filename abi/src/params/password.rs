@@ -1,16 +1,10 @@
 //! The parameters of PBKDF2 (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation mechanism parameters").
 
-use cryptoki_sys::*;
-use jeton::backend::Hash;
-use jeton::error::{Error, Result};
-use jeton::mechanism::Params;
 use jeton::mechanism::password::Password;
 use jeton::secret::Secret;
-use jeton_names::structs::{DATA, ITERATIONS, PASSWORD_LIMIT};
+use jeton_names::structs::{ITERATIONS, PASSWORD_LIMIT};
 
-use super::{copy, named, read};
-use crate::input::In;
-use crate::number::wide;
+use super::*;
 
 /// The first number that is too large for an address of a process. Linux gives a process that does
 /// not ask for more 48 bits on aarch64, and 47 bits on x86-64.

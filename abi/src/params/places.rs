@@ -1,14 +1,12 @@
 //! The output pointers of `C_DeriveKey`: `phKey`, and the pointers inside parameter structs for
 //! further keys, a version, initialisation vectors or bytes.
 
-use cryptoki_sys::*;
-use jeton::error::{Error, Result};
-use jeton::mechanism::{Action, Derivation, KeyExchange, Mechanism, Params, Shape};
+use jeton::mechanism::{Action, Derivation, KeyExchange};
 use jeton::module::{Additional, Connection, Derived};
 use jeton::secret::Secret;
 
-use super::{read, sp800_108};
-use crate::input::{In, Place};
+use super::*;
+use crate::input::Place;
 use crate::number::{length, narrow};
 
 /// The output pointers of a derivation.

@@ -1,14 +1,8 @@
 //! The parameters of RSA: PSS, OAEP, and key wrapping with a fresh AES key.
 
-use cryptoki_sys::*;
-use jeton::backend::Hash;
-use jeton::error::{Error, Result};
-use jeton::mechanism::Params;
-use jeton_names::structs::{DATA, PSS_SALT};
+use jeton_names::structs::PSS_SALT;
 
-use super::{copy, hash, named, read};
-use crate::input::In;
-use crate::number::wide;
+use super::*;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").
 const MASKS: [(CK_RSA_PKCS_MGF_TYPE, Hash); 9] = [

@@ -1,15 +1,12 @@
 //! The parameters of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
-use cryptoki_sys::*;
-use jeton::error::{Error, Result};
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
-use jeton::mechanism::{MacFunction, Params};
 use jeton::module::Additional;
-use jeton_names::structs::{DATA, FIELDS};
+use jeton_names::structs::FIELDS;
 
-use super::{boolean, copy, items, prf, read};
-use crate::input::{In, template};
-use crate::number::{object, wide};
+use super::*;
+use crate::input::template;
+use crate::number::object;
 
 /// Maximum width of a counter in bits (SP 800-108, 4).
 const MAX_COUNTER: u64 = 32;

@@ -4,19 +4,13 @@
 
 use std::ptr::null_mut;
 
-use cryptoki_sys::*;
-use jeton::backend::{AeadScheme, CipherScheme};
-use jeton::error::{Error, Result};
-use jeton::id::MechanismType;
+use jeton::backend::CipherScheme;
 use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{self, Mechanism, MechanismRow, Params};
 use jeton_names::structs::GcmWithoutBits;
 
 use super::cipher::{ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
-use super::{named, read};
-use crate::input::In;
-use crate::number::wide;
+use super::*;
 
 /// Reads the mechanism of `C_WrapKey`. Also returns the nonce if the parameter has a nonce
 /// generator.
