@@ -25,8 +25,9 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 22] = [
-    ("names", ""),
+const PACKAGES: [(&str, &str); 23] = [
+    ("names/types", ""),
+    ("names", "names/types"),
     ("tests/child", ""),
     ("tests/vectors", ""),
     ("client", "names"),
@@ -34,8 +35,8 @@ const PACKAGES: [(&str, &str); 22] = [
     ("tests/programs", "client/peers"),
     (".", "names tests/child tests/programs tests/vectors"),
     ("abi", ". names tests/child tests/programs"),
-    ("agent/wire", "names"),
-    ("agent/client", "names agent/wire"),
+    ("agent/wire", "names names/types"),
+    ("agent/client", "names names/types agent/wire"),
     ("agent", ". abi agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
     ("tool/pki", "client"),
     ("driver/laboratory", ""),

@@ -108,7 +108,9 @@ macro_rules! function_lists {
             if count.is_null() {
                 return ::cryptoki_sys::CKR_ARGUMENTS_BAD;
             }
-            let needed = INTERFACES.0.len() as ::cryptoki_sys::CK_ULONG;
+            // The number of the C interface has 32 bits on Windows.
+            let count = count.cast::<::std::ffi::c_ulong>();
+            let needed = INTERFACES.0.len() as ::std::ffi::c_ulong;
             // SAFETY: not null; the contract of PKCS#11 for pInterfaceList and pulCount.
             unsafe {
                 let room = count.read_unaligned();
@@ -150,7 +152,7 @@ macro_rules! function_lists {
             let fits = |one: &&::cryptoki_sys::CK_INTERFACE| {
                 // SAFETY: the lists are constants, and each begins with its version.
                 let version = unsafe { one.pFunctionList.cast::<::cryptoki_sys::CK_VERSION>().read() };
-                one.flags & flags == flags
+                one.flags & (flags as ::std::ffi::c_ulong) == flags as ::std::ffi::c_ulong
                     && wanted.is_none_or(|wanted| wanted == (version.major, version.minor))
             };
             match INTERFACES.0.iter().filter(|_| named).find(fits) {

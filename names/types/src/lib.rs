@@ -1,0 +1,8 @@
+//! The C types of PKCS#11 as a 64-bit Linux has them: numbers of 64 bits in structs with padding.
+//! They are those of `cryptoki-sys`, but for Windows: there the programs have other ones, and the
+//! client module translates them to these, which its messages have.
+
+#![allow(missing_docs, non_camel_case_types, non_snake_case, reason = "the names are the specification's")]
+#![allow(clippy::missing_safety_doc, clippy::type_complexity, reason = "the specification's")]
+
+include!(concat!(env!("OUT_DIR"), "/types.rs"));
