@@ -1,12 +1,13 @@
 //! Messages on a stream: a length, and bytes.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use crate::system::{NOW, PEEK, receive};
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
+
+pub use crate::system::wipe;
 
 /// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
 /// shorter, so that a buffer does not move and leave a copy of them.
@@ -45,7 +46,7 @@ impl Channel {
 
     /// Returns whether the peer has closed the stream, or sent something without a request.
     pub fn is_dead(&self) -> bool {
-        let peeked = receive(self.stream.descriptor(), &mut [0], libc::MSG_DONTWAIT | libc::MSG_PEEK);
+        let peeked = receive(self.stream.descriptor(), &mut [0], NOW | PEEK);
         !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -134,51 +135,5 @@ impl Drop for Channel {
     fn drop(&mut self) {
         wipe(&mut self.frame);
         wipe(&mut self.received);
-    }
-}
-
-/// Wipes bytes.
-pub fn wipe(bytes: &mut [u8]) {
-    // SAFETY: the slice is writable.
-    unsafe { libc::explicit_bzero(bytes.as_mut_ptr().cast(), bytes.len()) };
-}
-
-impl Stream for UnixStream {
-    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        receive(self.as_raw_fd(), buffer, libc::MSG_DONTWAIT)
-    }
-
-    fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        while !bytes.is_empty() {
-            check()?;
-            let sent = transmit(self.as_raw_fd(), bytes)?;
-            bytes = &bytes[sent..];
-        }
-        Ok(())
-    }
-
-    fn descriptor(&self) -> RawFd {
-        self.as_raw_fd()
-    }
-}
-
-pub(crate) fn receive(socket: RawFd, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
-    // SAFETY: the buffer is writable for its length.
-    let got = unsafe { libc::recv(socket, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
-}
-
-/// Sends some bytes to a socket. A closed connection raises no signal.
-pub(crate) fn transmit(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
-    loop {
-        // SAFETY: the bytes are readable.
-        let sent = unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
-        match usize::try_from(sent) {
-            Ok(sent) => return Ok(sent),
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
     }
 }

@@ -22,6 +22,9 @@ mod functions;
 pub mod image;
 pub mod otp;
 pub mod status;
+#[cfg_attr(windows, path = "system/windows.rs")]
+#[cfg_attr(not(windows), path = "system/unix.rs")]
+mod system;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod wait;

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,8 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, Connection, Error, RootCertStore};
 
-use crate::channel::{receive, transmit, wipe};
 use crate::file;
+use crate::system::{Descriptor, NOW, descriptor, receive, transmit, wipe};
 use crate::wait::Stream;
 
 /// A TCP connection whose bytes can be asked for without sleeping.
@@ -24,13 +23,13 @@ struct Socket {
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        receive(self.stream.as_raw_fd(), buffer, self.flags)
+        receive(descriptor(&self.stream), buffer, self.flags)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        transmit(self.stream.as_raw_fd(), bytes)
+        transmit(descriptor(&self.stream), bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -122,7 +121,7 @@ impl Read for Tls {
 
 impl Stream for Tls {
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_with(buffer, libc::MSG_DONTWAIT)
+        self.read_with(buffer, NOW)
     }
 
     fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
@@ -134,8 +133,8 @@ impl Stream for Tls {
         Ok(())
     }
 
-    fn descriptor(&self) -> RawFd {
-        self.socket.stream.as_raw_fd()
+    fn descriptor(&self) -> Descriptor {
+        descriptor(&self.socket.stream)
     }
 }
 

@@ -5,10 +5,11 @@
 //! is short, and only if fewer threads than processors do so.
 
 use std::io::{self, Read};
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::system::Descriptor;
 
 /// A wait that is expected to be longer sleeps at once.
 const WORTH: Duration = Duration::from_micros(150);
@@ -29,7 +30,7 @@ pub trait Stream: Read + Send {
     fn send(&mut self, bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
 
     /// Returns the descriptor of the socket.
-    fn descriptor(&self) -> RawFd;
+    fn descriptor(&self) -> Descriptor;
 }
 
 /// How long messages took lately.

@@ -1,0 +1,89 @@
+//! Sockets, files and memory on Windows. The sockets never block: after a wait that exceeded the
+//! limit of a blocking one, Windows promises nothing of it.
+
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::os::windows::io::{AsRawSocket, BorrowedSocket};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+pub use std::os::windows::io::RawSocket as Descriptor;
+
+use crate::tls::Tls;
+
+/// Receives only what is there.
+pub const NOW: i32 = 1;
+/// Leaves the bytes to be received again.
+pub const PEEK: i32 = 2;
+
+/// Fails: agents of this host have Unix sockets.
+pub fn connect(_: &Path) -> io::Result<Tls> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns the descriptor of a socket.
+pub fn descriptor(stream: &TcpStream) -> Descriptor {
+    stream.as_raw_socket()
+}
+
+/// Opens a file. Returns whether it is a regular one.
+pub fn open(path: &Path) -> io::Result<(File, bool)> {
+    let file = File::open(path)?;
+    let is_file = file.metadata()?.is_file();
+    Ok((file, is_file))
+}
+
+/// Wipes bytes.
+pub fn wipe(bytes: &mut [u8]) {
+    for byte in bytes {
+        // SAFETY: the byte is writable. The compiler keeps a volatile write.
+        unsafe { std::ptr::from_mut(byte).write_volatile(0) };
+    }
+}
+
+/// Receives some bytes. 0 at the end.
+pub fn receive(socket: Descriptor, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+    let peek = if flags & PEEK == 0 { RecvFlags::empty() } else { RecvFlags::PEEK };
+    // SAFETY: the caller's socket is open.
+    let socket = unsafe { BorrowedSocket::borrow_raw(socket) };
+    loop {
+        match recv(socket, &mut *buffer, peek) {
+            Ok((got, _)) => return Ok(got),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && flags & NOW == 0 => {
+                wait(socket, PollFlags::IN, Timeout::Recv)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Sends some bytes to a socket.
+pub fn transmit(socket: Descriptor, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the caller's socket is open.
+    let socket = unsafe { BorrowedSocket::borrow_raw(socket) };
+    loop {
+        match send(socket, bytes, SendFlags::empty()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait(socket, PollFlags::OUT, Timeout::Send)?;
+            }
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+/// Waits for at most the time that the socket has for it. Fails like a blocking socket of Unix.
+fn wait(socket: BorrowedSocket<'_>, events: PollFlags, time: Timeout) -> io::Result<()> {
+    let limit = socket_timeout(socket, time)?;
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: limit.as_secs().cast_signed(),
+        tv_nsec: limit.subsec_nanos().cast_signed(),
+    });
+    match poll(&mut [PollFd::from_borrowed_fd(socket, events)], limit.as_ref())? {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        _ => Ok(()),
+    }
+}
