@@ -1,25 +1,17 @@
 //! Where the agent is, and connections to it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use jeton_agent_wire::channel::{Channel, KEPT};
 use jeton_agent_wire::{self as wire, MAX_FIRST, MAX_MESSAGE, Reply, Request};
-use rustix::io::retry_on_intr;
-use rustix::net::addr::SocketAddrArg;
-use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
+
+use crate::system::{self, Listed};
 
 /// The place of the agent if nothing names one.
 const DEFAULT: &str = "unix:/run/jeton/agent.socket";
-/// The configuration file of the machine.
-const MACHINE: &str = "/etc/jeton/jeton.toml";
 
 /// How long a call waits for an agent that does not answer, in seconds.
 const TIMEOUT: u64 = 10;
@@ -30,6 +22,8 @@ const BRIEF: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_secs(2);
 /// How long an agent may take no byte of a message. It may wait for the memory of the client first.
 const STUCK: Duration = Duration::from_secs(8);
+/// How long a connection may take: until it is there, to receive and to send.
+const LIMITS: [Duration; 3] = [BRIEF, SILENCE, STUCK];
 /// How long a short answer may take from its first byte to its last one.
 const WHOLE: Duration = Duration::from_secs(4);
 
@@ -76,18 +70,15 @@ impl Section {
     /// configuration file.
     fn find(parameters: Option<&str>) -> Result<Self, String> {
         // The user who starts a setuid program must not choose who gets its PINs.
-        // SAFETY: getauxval(3) takes a number and has no other precondition.
-        let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
+        let is_privileged = system::is_privileged();
         let variable = |name| std::env::var(name).ok().filter(|value| !is_privileged && !value.is_empty());
         // Other parameters, for example those that NSS passes to its own module, are not for this
         // module.
         let given = parameters.map(|text| format!("given = {{ {text} }}"));
         let given =
             given.and_then(|text| toml::from_str::<Given>(&text).ok()).and_then(|all| all.given.agent);
-        let mut section = match variable("JETON_CONF").or(Some(MACHINE.to_owned())) {
-            Some(path) => Self::read(&path)?,
-            None => Self::default(),
-        };
+        let path = variable("JETON_CONF").map_or_else(system::configuration, PathBuf::from);
+        let mut section = Self::read(&path)?;
         match given {
             Some(Named::Section(given)) => return Ok(given),
             Some(Named::Address(address)) => section.address = address,
@@ -99,15 +90,17 @@ impl Section {
         Ok(section)
     }
 
-    fn read(path: &str) -> Result<Self, String> {
-        let text = match wire::file::read(Path::new(path)) {
+    fn read(path: &Path) -> Result<Self, String> {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = match wire::file::read(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path == MACHINE => Vec::new(),
-            Err(error) => return Err(format!("{path}: {error}")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path == system::configuration() => {
+                Vec::new()
+            }
+            Err(error) => return Err(named(&error)),
         };
-        let text = std::str::from_utf8(&text).map_err(|error| format!("{path}: {error}"))?;
-        let all: Configuration =
-            toml::from_str(text).map_err(|error| format!("{path}: {}", error.message()))?;
+        let text = std::str::from_utf8(&text).map_err(|error| named(&error))?;
+        let all: Configuration = toml::from_str(text).map_err(|error| named(&error.message()))?;
         Ok(match all.agent {
             Some(Named::Section(section)) => section,
             Some(Named::Address(address)) => Self { address, ..Self::default() },
@@ -155,14 +148,13 @@ mod tls {
     use std::io;
     use std::net::ToSocketAddrs;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use jeton_agent_wire::tls::{self, Tls};
-    use rustix::net::{AddressFamily, sockopt};
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
 
-    use super::{BRIEF, Listed, SILENCE, STUCK, Section, connect};
+    use super::{BRIEF, LIMITS, SILENCE, STUCK, Section};
+    use crate::system::{Listed, connect_tcp};
 
     /// An agent on another host.
     #[derive(Clone)]
@@ -204,18 +196,12 @@ mod tls {
         pub(super) fn open(&self) -> io::Result<(Tls, Listed)> {
             let mut last = io::Error::from(io::ErrorKind::NotFound);
             for address in self.address.to_socket_addrs()? {
-                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                match connect(family, &address) {
+                match connect_tcp(&address, LIMITS) {
                     Ok((stream, listed)) => {
-                        // The connection fails when the host has vanished.
-                        sockopt::set_socket_keepalive(&stream, true)?;
-                        sockopt::set_tcp_keepidle(&stream, Duration::from_secs(5))?;
-                        sockopt::set_tcp_keepintvl(&stream, BRIEF)?;
-                        sockopt::set_tcp_user_timeout(&stream, 10_000)?;
                         let configuration = Arc::clone(&self.configuration);
                         let connection = ClientConnection::new(configuration, self.name.clone());
                         let connection = connection.map_err(io::Error::other)?;
-                        let mut tls = Tls::new(connection, stream.into());
+                        let mut tls = Tls::new(connection, stream);
                         // Dropped before the socket is closed.
                         let listed = listed;
                         tls.shake_hands(BRIEF, [SILENCE, STUCK])?;
@@ -226,59 +212,6 @@ mod tls {
             }
             Err(last)
         }
-    }
-}
-
-/// The descriptors of the connections, for a forked child, which must close them without a lock.
-struct Places {
-    descriptors: [AtomicI32; 256],
-    /// Further places. They are never freed.
-    more: OnceLock<&'static Self>,
-}
-
-static OPEN: Places = Places::new();
-
-/// The place of a descriptor in [`OPEN`]. Dropped before the descriptor is closed.
-struct Listed(&'static AtomicI32);
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.0.store(-1, Ordering::Relaxed);
-    }
-}
-
-impl Places {
-    const fn new() -> Self {
-        Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceLock::new() }
-    }
-
-    fn put(&'static self, descriptor: RawFd) -> Listed {
-        let mut places = self;
-        loop {
-            let free = |place: &&AtomicI32| {
-                place.compare_exchange(-1, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            };
-            if let Some(place) = places.descriptors.iter().find(free) {
-                return Listed(place);
-            }
-            places = places.more.get_or_init(|| Box::leak(Box::new(Self::new())));
-        }
-    }
-}
-
-/// Closes the connections of the parent. Called in the child of a fork, so it is async-signal-safe.
-pub fn close_all() {
-    let mut places = Some(&OPEN);
-    while let Some(Places { descriptors, more }) = places {
-        for place in descriptors {
-            let descriptor = place.swap(-1, Ordering::Relaxed);
-            if descriptor >= 0 {
-                // SAFETY: a descriptor that this library opened. The child uses no object of the
-                // parent.
-                unsafe { libc::close(descriptor) };
-            }
-        }
-        places = more.get().copied();
     }
 }
 
@@ -319,8 +252,8 @@ impl Connection {
         let most = processors.saturating_sub(1).max(1);
         let (channel, listed) = match address {
             Address::Unix(path) => {
-                let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?)?;
-                (Channel::new(UnixStream::from(socket), most, KEPT), listed)
+                let (socket, listed) = system::connect_unix(path, LIMITS)?;
+                (Channel::new(socket, most, KEPT), listed)
             }
             #[cfg(feature = "tls")]
             Address::Tls(host) => {
@@ -397,16 +330,4 @@ pub fn is_final(_: &io::Error) -> bool {
 fn lives(address: &Address) -> bool {
     let nothing = Request::Join { version: wire::VERSION, application: [0; 32] };
     Connection::open(address).is_ok_and(|mut other| other.ask_briefly(&nothing).is_ok())
-}
-
-/// Connects to a socket. Does not wait for long if its queue is full or its host does not answer. A
-/// forked child closes the descriptor, also while this function or a TLS handshake waits.
-fn connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Result<(OwnedFd, Listed)> {
-    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let listed = OPEN.put(socket.as_raw_fd());
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(BRIEF))?;
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(SILENCE))?;
-    retry_on_intr(|| net::connect(&socket, address))?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(STUCK))?;
-    Ok((socket, listed))
 }

@@ -30,6 +30,9 @@ mod capture;
 mod connection;
 mod pool;
 mod sent;
+#[cfg_attr(windows, path = "system/windows.rs")]
+#[cfg_attr(not(windows), path = "system/unix.rs")]
+mod system;
 
 use application::Application;
 use sent::*;
@@ -60,7 +63,7 @@ unsafe extern "C" fn forget_parent() {
         LEFT_BEHIND.store(parents, Ordering::Release);
     }
     CHANGING.store(false, Ordering::Release);
-    connection::close_all();
+    system::close_all();
 }
 
 /// Runs `C_Initialize` or `C_Finalize` alone.
@@ -82,8 +85,7 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
     };
     alone(|| {
         if !WATCHING.swap(true, Ordering::AcqRel) {
-            // SAFETY: a function of this library, which is never unmapped (build.rs: nodelete).
-            unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
+            system::at_fork(forget_parent);
         }
         if current().is_some() {
             return CKR_CRYPTOKI_ALREADY_INITIALIZED;

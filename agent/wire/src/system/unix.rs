@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+#[cfg(feature = "tls")]
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -23,6 +24,7 @@ pub fn connect(socket: &Path) -> io::Result<impl Stream + 'static> {
 }
 
 /// Returns the descriptor of a socket.
+#[cfg(feature = "tls")]
 pub fn descriptor(stream: &TcpStream) -> Descriptor {
     stream.as_raw_fd()
 }

@@ -1,0 +1,122 @@
+//! The process, its sockets and the C types of its programs on Unix.
+
+use std::io;
+#[cfg(feature = "tls")]
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use rustix::io::retry_on_intr;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// The configuration file.
+pub fn configuration() -> PathBuf {
+    "/etc/jeton/jeton.toml".into()
+}
+
+/// Returns whether the program has rights that the user who starts it lacks.
+pub fn is_privileged() -> bool {
+    // SAFETY: getauxval(3) takes a number and has no other precondition.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Calls a function in each child of a fork. It is async-signal-safe.
+pub fn at_fork(forget: unsafe extern "C" fn()) {
+    // SAFETY: a function of this library, which is never unmapped (build.rs: nodelete).
+    unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+}
+
+/// Connects to an agent of this host. The limits are those of [`connect`].
+pub fn connect_unix(path: &Path, limits: [Duration; 3]) -> io::Result<(UnixStream, Listed)> {
+    let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, limits)?;
+    Ok((socket.into(), listed))
+}
+
+/// Connects to an agent of another host. The limits are those of [`connect`].
+#[cfg(feature = "tls")]
+pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let (stream, listed) = connect(family, address, limits)?;
+    // The connection fails when the host has vanished.
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepintvl(&stream, limits[0])?;
+    sockopt::set_tcp_user_timeout(&stream, 10_000)?;
+    Ok((stream.into(), listed))
+}
+
+/// Connects to a socket. The limits are for the connection, to receive and to send. A forked child
+/// closes the descriptor, also while this function or a TLS handshake waits.
+fn connect(
+    family: AddressFamily,
+    address: &impl SocketAddrArg,
+    [brief, silence, stuck]: [Duration; 3],
+) -> io::Result<(OwnedFd, Listed)> {
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let listed = OPEN.put(socket.as_raw_fd());
+    // Does not wait for long if the queue is full or the host does not answer.
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(brief))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(silence))?;
+    retry_on_intr(|| net::connect(&socket, address))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(stuck))?;
+    Ok((socket, listed))
+}
+
+/// The descriptors of the connections, for a forked child, which must close them without a lock.
+struct Places {
+    descriptors: [AtomicI32; 256],
+    /// Further places. They are never freed.
+    more: OnceLock<&'static Self>,
+}
+
+static OPEN: Places = Places::new();
+
+/// The place of a descriptor in [`OPEN`]. Dropped before the descriptor is closed.
+pub struct Listed(&'static AtomicI32);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.0.store(-1, Ordering::Relaxed);
+    }
+}
+
+impl Places {
+    const fn new() -> Self {
+        Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceLock::new() }
+    }
+
+    fn put(&'static self, descriptor: RawFd) -> Listed {
+        let mut places = self;
+        loop {
+            let free = |place: &&AtomicI32| {
+                place.compare_exchange(-1, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            if let Some(place) = places.descriptors.iter().find(free) {
+                return Listed(place);
+            }
+            places = places.more.get_or_init(|| Box::leak(Box::new(Self::new())));
+        }
+    }
+}
+
+/// Closes the connections of the parent. Called in the child of a fork, so it is async-signal-safe.
+pub fn close_all() {
+    let mut places = Some(&OPEN);
+    while let Some(Places { descriptors, more }) = places {
+        for place in descriptors {
+            let descriptor = place.swap(-1, Ordering::Relaxed);
+            if descriptor >= 0 {
+                // SAFETY: a descriptor that this library opened. The child uses no object of the
+                // parent.
+                unsafe { libc::close(descriptor) };
+            }
+        }
+        places = more.get().copied();
+    }
+}
