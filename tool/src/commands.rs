@@ -31,8 +31,11 @@ pub mod token_file;
 
 use jeton_tool::Error;
 
-/// Returns the error of a write to standard output that failed, for example because the reader of a
-/// pipe has ended.
-pub fn printing(source: std::io::Error) -> Error {
-    Error::io("standard output")(source)
+/// Returns the result of a write to standard output. A pipe that the reader has closed, as `head`
+/// does, is no error: otherwise the exit status would depend on who is faster.
+pub fn printed(written: std::io::Result<()>) -> Result<(), Error> {
+    match written.map_err(Error::io("standard output")) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }

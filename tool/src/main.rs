@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => {
-            let printed = help.print().map_err(commands::printing);
+            let printed = commands::printed(help.print());
             return printed.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
         }
     };
@@ -135,9 +135,6 @@ fn main() -> ExitCode {
 /// Writes an error. Returns the exit status of its cause.
 fn report(error: &Error) -> ExitCode {
     let (cause, text) = (error.cause(), error.to_string());
-    if is_closed_pipe(error) {
-        return ExitCode::from(cause as u8);
-    }
     if commands::out::is_json() {
         let error = serde_json::json!({ "status": cause as u8, "error": cause.name(), "message": text });
         eprintln!("{}", commands::out::escaped(&error.to_string()));
@@ -145,11 +142,6 @@ fn report(error: &Error) -> ExitCode {
         eprintln!("jeton: {}", shown(&text).replace("\\u{a}", "\n"));
     }
     ExitCode::from(cause as u8)
-}
-
-/// Returns whether the reader of standard output has closed the pipe, as `head` does.
-fn is_closed_pipe(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Other names of commands. Those of [`ACTIONS`] are options of `softhsm2-util`.

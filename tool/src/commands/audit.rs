@@ -62,7 +62,7 @@ fn verify(file: &Path, last: Option<&str>) -> Result<ExitCode, Error> {
             "valid_lines": valid, "breaks": breaks, "last_hash": report.last, "known": report.known
         }))?;
     } else {
-        show(&report, last.is_some() && !report.known).map_err(super::printing)?;
+        super::printed(show(&report, last.is_some() && !report.known))?;
     }
     let unbroken = report.breaks.is_empty() && (last.is_none() || report.known);
     Ok(if unbroken { ExitCode::SUCCESS } else { ExitCode::FAILURE })

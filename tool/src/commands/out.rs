@@ -1,5 +1,4 @@
-//! Standard output: text, JSON, bytes. If the reader closes the pipe, the command ends without a
-//! message.
+//! Standard output: text, JSON, bytes. If the reader closes the pipe, the command goes on.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read, Write};
@@ -8,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
@@ -19,7 +17,7 @@ use jeton_tool::output::{self, Existing, NewFile};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::printing;
+use super::printed;
 
 /// The width of tables.
 const COLUMNS: u16 = 80;
@@ -52,7 +50,7 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 }
 
 fn print(text: &str) -> Result<(), Error> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(printing)
+    printed(writeln!(std::io::stdout().lock(), "{text}"))
 }
 
 /// Writes a heading, and below it each value that is not empty in a line of its own.
@@ -186,7 +184,7 @@ impl Draft {
             }
             None => {
                 let mut stdout = std::io::stdout().lock();
-                stdout.write_all(&self.bytes).and_then(|()| stdout.flush()).map_err(printing)?;
+                printed(stdout.write_all(&self.bytes).and_then(|()| stdout.flush()))?;
             }
         }
         Ok(self.written)
@@ -208,7 +206,7 @@ const PUBLIC: u32 = 0o666;
 pub struct Output {
     /// Write to this file instead of standard output. Only its owner can read it, unless the result
     /// is public, such as a certificate: then the umask decides.
-    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(or_standard_output))]
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
@@ -218,12 +216,12 @@ pub struct Output {
     if_absent: bool,
 }
 
-/// Returns the path of `--out`, or the one of standard output for `-`.
-fn or_standard_output(path: PathBuf) -> PathBuf {
-    if path == Path::new("-") { "/dev/stdout".into() } else { path }
-}
-
 impl Output {
+    /// Returns the file of `--out`; `None` for `-`, which is standard output.
+    fn file(&self) -> Option<&Path> {
+        self.out.as_deref().filter(|path| *path != Path::new("-"))
+    }
+
     /// Returns whether the command line has `--if-absent`.
     pub fn if_absent(&self) -> bool {
         self.if_absent
@@ -231,8 +229,8 @@ impl Output {
 
     /// Returns whether the file of `--out` exists and is kept.
     pub fn is_kept(&self) -> bool {
-        let kept = |path: &PathBuf| path.exists() && !output::is_stream(path);
-        self.if_absent && self.out.as_ref().is_some_and(kept)
+        let kept = |path: &Path| path.exists() && !output::is_stream(path);
+        self.if_absent && self.file().is_some_and(kept)
     }
 
     /// Reports the file of `--out` and returns true if it is kept: the command does nothing then.
@@ -247,7 +245,7 @@ impl Output {
     /// Fails if the file of `--out` cannot be made, or exists and may not be replaced. A command
     /// calls this before it changes something or uses a key.
     pub fn expect_writable(&self) -> Result<(), Error> {
-        match &self.out {
+        match self.file() {
             Some(path) if !self.is_kept() && !output::is_stream(path) => self.create(path, SECRET).map(drop),
             _ => Ok(()),
         }
@@ -259,7 +257,7 @@ impl Output {
 
     /// Returns the file that the result replaces.
     pub fn replaced(&self) -> Option<PathBuf> {
-        self.out.clone().filter(|path| self.force && path.is_file())
+        self.file().filter(|path| self.force && path.is_file()).map(Path::to_owned)
     }
 
     /// Writes text to the file of `--out`, or to standard output.
@@ -301,8 +299,8 @@ impl Output {
 
     fn draft(&self, bytes: &[u8], form: Form, mode: u32) -> Result<Draft, Error> {
         let (mut written, mut file, mut kept) = (Written::default(), None, Zeroizing::default());
-        if let Some(path) = &self.out {
-            written.file = Some(path.clone());
+        if let Some(path) = self.file() {
+            written.file = Some(path.to_owned());
             if !self.is_kept() {
                 let new = file.insert(self.create(path, mode)?);
                 if new.is_stream() {
