@@ -113,6 +113,9 @@ pub fn decoded(kind: CK_ATTRIBUTE_TYPE, value: &[u8]) -> serde_json::Value {
             let (each, _) = value.as_chunks();
             each.iter().map(|one| names::mechanism(CK_ULONG::from_ne_bytes(*one))).collect()
         }
+        (CKA_EC_PARAMS, _) => {
+            key_types::of_oid(value).map_or_else(|| hex(value), |row| row.name.to_owned()).into()
+        }
         (CKA_CERTIFICATE_TYPE, Some(CKC_X_509)) => "CKC_X_509".into(),
         (
             CKA_CERTIFICATE_TYPE

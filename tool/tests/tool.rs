@@ -223,9 +223,13 @@ fn objects_are_generated_listed_changed_copied_and_deleted() {
     let text = tool.ok(&["object", "show", "--uri", uri]);
     assert!(text.contains("CKA_CLASS") && !text.contains("CKA_PRIVATE_EXPONENT"), "{text}");
     let text = tool.ok("object show --label x25519 --class private");
-    for line in
-        ["CLASS = CKO_PRIVATE_KEY", "LABEL = x25519", "KEY_TYPE = CKK_EC_MONTGOMERY", "SENSITIVE = yes"]
-    {
+    for line in [
+        "CLASS = CKO_PRIVATE_KEY",
+        "LABEL = x25519",
+        "EC_PARAMS = X25519",
+        "KEY_TYPE = CKK_EC_MONTGOMERY",
+        "SENSITIVE = yes",
+    ] {
         assert!(text.contains(&format!("CKA_{line}\n")), "{line}: {text}");
     }
     let shown = tool.rows("object show --label aes:256 --json");
