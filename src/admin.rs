@@ -134,6 +134,11 @@ impl TokenFile {
         })
     }
 
+    /// Counts the objects, also those that are private.
+    pub fn objects(&self) -> Result<u64> {
+        self.token.stored_objects()
+    }
+
     /// Looks for damage that can be seen without a PIN. Returns one sentence for each finding.
     pub fn damage(&self) -> Result<Vec<String>> {
         self.token.damage()

@@ -228,6 +228,12 @@ impl Token {
         self.store.damage()
     }
 
+    /// Counts the objects in the store.
+    pub(crate) fn stored_objects(&self) -> Result<u64> {
+        let mut objects = 0;
+        self.store.load(&mut |_| objects += 1).map(|_| objects)
+    }
+
     /// Returns whether the store is currently read-only.
     pub(crate) fn is_write_protected(&self) -> bool {
         self.store.is_write_protected()

@@ -22,6 +22,9 @@ fn a_token_is_listed_renamed_and_deleted() {
     let list = tool.json("token list --json");
     assert_eq!(list[0]["token"]["label"], "mine");
     assert_eq!(list[0]["token"]["user_pin"], "ok");
+    assert_eq!([&list[0]["token"]["objects"], &list[1]["token"]["objects"]], [&Value::from(0), &Value::Null]);
+    tool.ok("key generate --type ed25519 --label key");
+    assert!(tool.ok("token list").contains("  2  /"), "two objects, and the path of the file");
     let lines = |options: &str| tool.ok(&format!("token list{options}")).lines().count();
     assert_eq!([lines(""), lines(" --all")], [1, 2]);
     assert!(tool.ok("token list --long").contains("Label:         mine"));

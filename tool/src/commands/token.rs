@@ -1,6 +1,7 @@
 //! `token`: initialise, list, delete, rename, move and show tokens. The first three commands have
 //! the options of `softhsm2-util`.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use cryptoki_sys::*;
 use jeton_client::text::shown;
 use jeton_tool::client::{Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
-use jeton_tool::token_file::{self, Destination, Moved};
+use jeton_tool::token_file::{self, Destination, Moved, TokenFile};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -108,7 +109,7 @@ impl InitToken {
         let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
         if let Some(slot) = same.filter(|_| self.again.if_absent) {
             let text = format!("The token {label:?} is in slot {} already.", slot.id.0);
-            return out::result(&Row::of(slot), text);
+            return out::result(&rows(&self.module, &module, vec![slot.clone()])?.pop(), text);
         }
         let slot = token::choose(&module, &choice)?;
         if same.is_some_and(|same| same.id != slot) {
@@ -130,8 +131,9 @@ impl InitToken {
         let slot = token::initialise(&module, &Choice::Slot(slot), label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
         let text = format!("The token {label:?} with serial {serial} is in slot {}.", slot.0);
-        let slots = token::slots(&module)?;
-        out::result(&slots.iter().find(|one| one.id == slot).map(Row::of), text)
+        let mut slots = token::slots(&module)?;
+        slots.retain(|one| one.id == slot);
+        out::result(&rows(&self.module, &module, slots)?.pop(), text)
     }
 }
 
@@ -155,7 +157,8 @@ pub fn check_label(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// List the tokens of a module, each in a line. `token info` shows the file of a token.
+/// List the tokens of a module, each in a line. Only tokens of Jeton have a number of objects and a
+/// file.
 #[derive(Args)]
 struct ListTokens {
     #[command(flatten)]
@@ -167,6 +170,9 @@ struct ListTokens {
     #[arg(long)]
     long: bool,
 }
+
+/// The columns of a listing.
+const COLUMNS: [&str; 7] = ["Slot", "Label", "Serial", "User PIN", "SO PIN", "Objects", "File"];
 
 /// A slot in `--json`.
 #[derive(Serialize)]
@@ -190,23 +196,30 @@ struct TokenRow {
     so_pin: &'static str,
     min_pin_bytes: u64,
     max_pin_bytes: u64,
+    /// The number of objects. `None` if it is unknown, as of a token of another module.
+    objects: Option<u64>,
+    file: Option<PathBuf>,
+}
+
+/// Describes slots. Finalizes the module: this process opens the files of the tokens itself.
+fn rows(option: &ModuleOption, module: &Module, slots: Vec<Slot>) -> Result<Vec<Row>, Error> {
+    module.finalize()?;
+    let files = if option.name() == "jeton" { token_file::all()? } else { Vec::new() };
+    let serial = |file: TokenFile| Some((token_file::info(&file).ok()?.serial, file));
+    let files: HashMap<_, _> = files.into_iter().filter_map(serial).collect();
+    Ok(slots.iter().map(|slot| Row::of(slot, &files)).collect())
 }
 
 impl ListTokens {
-    /// Returns the slots. If this user may not read the directory or the tokens, fails with the
-    /// reason: otherwise the tokens look as if they were absent.
-    fn rows(&self) -> Result<Vec<Row>, Error> {
+    fn run(self) -> Result<(), Error> {
         let module = self.module.open(None)?;
         let slots = token::slots(&module)?;
         let is_there = |slot: &Slot| slot.token.as_ref().is_some_and(|token| token.is_initialised());
-        match target::unreadable(self.module.name()).filter(|_| !slots.iter().any(is_there)) {
-            Some(error) => Err(error),
-            None => Ok(slots.iter().map(Row::of).collect()),
+        // Tokens that this user may not read look as if they were absent.
+        if let Some(error) = target::unreadable(self.module.name()).filter(|_| !slots.iter().any(is_there)) {
+            return Err(error);
         }
-    }
-
-    fn run(self) -> Result<(), Error> {
-        let mut rows = self.rows()?;
+        let mut rows = rows(&self.module, &module, slots)?;
         if out::is_json() {
             return out::json(&rows);
         }
@@ -214,8 +227,7 @@ impl ListTokens {
         if self.long {
             rows.iter().try_for_each(Row::show)?;
         } else {
-            let cells = rows.iter().map(Row::cells);
-            out::columns(["Slot", "Label", "Serial", "Model", "User PIN", "SO PIN"], cells)?;
+            out::columns(COLUMNS, rows.iter().map(Row::cells))?;
         }
         if rows.is_empty() {
             eprintln!("note: no token is initialised; `jeton token init` makes one");
@@ -225,8 +237,9 @@ impl ListTokens {
 }
 
 impl Row {
-    fn of(slot: &Slot) -> Self {
+    fn of(slot: &Slot, files: &HashMap<String, TokenFile>) -> Self {
         let token = slot.token.as_ref().map(|token| {
+            let file = files.get(&token.serial);
             let state = |low, last, locked| pin_state(token.flags, low, last, locked);
             TokenRow {
                 label: token.label.clone(),
@@ -240,6 +253,8 @@ impl Row {
                 so_pin: state(CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED),
                 min_pin_bytes: *token.pin_lengths.start(),
                 max_pin_bytes: *token.pin_lengths.end(),
+                objects: file.and_then(|file| file.objects().ok()),
+                file: file.map(|file| file.path().to_owned()),
             }
         });
         Self {
@@ -250,40 +265,30 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> [String; 6] {
-        let cell =
-            |text: fn(&TokenRow) -> &str| self.token.as_ref().map_or("-".to_owned(), |row| shown(text(row)));
+    fn cells(&self) -> [String; 7] {
+        let Some(token) = &self.token else {
+            return COLUMNS.map(|name| if name == "Slot" { self.slot.to_string() } else { "-".to_owned() });
+        };
+        let set = |is_set, state: &str| if is_set { state } else { "not set" }.to_owned();
         [
             self.slot.to_string(),
-            cell(|token| if token.initialised { &token.label } else { "not initialised" }),
-            cell(|token| &token.serial),
-            cell(|token| &token.model),
-            cell(|token| if token.user_pin_set { token.user_pin } else { "not set" }),
-            cell(|token| if token.initialised { token.so_pin } else { "not set" }),
+            if token.initialised { shown(&token.label) } else { "not initialised".to_owned() },
+            shown(&token.serial),
+            set(token.user_pin_set, token.user_pin),
+            set(token.initialised, token.so_pin),
+            token.objects.map_or("-".to_owned(), |objects| objects.to_string()),
+            token.file.as_ref().map_or("-".to_owned(), |file| shown(&file.display().to_string())),
         ]
     }
 
     fn show(&self) -> Result<(), Error> {
         out::heading(&format!("Slot {}", self.slot))?;
-        out::line(format_args!("    Description:   {}", shown(&self.description)))?;
-        out::line(format_args!("    Manufacturer:  {}", shown(&self.manufacturer)))?;
-        let Some(token) = &self.token else { return out::line("    No token") };
-        out::line("    Token")?;
-        let rows = [
-            ("Label:", shown(&token.label)),
-            ("Serial:", shown(&token.serial)),
-            ("Model:", shown(&token.model)),
-            ("Manufacturer:", shown(&token.manufacturer)),
-            ("Initialised:", yes_or_no(token.initialised).to_owned()),
-            ("User PIN set:", yes_or_no(token.user_pin_set).to_owned()),
-        ];
-        for (name, value) in rows {
-            out::line(format_args!("        {name:<14} {value}"))?;
-        }
-        for (name, state) in [("User PIN:", token.user_pin), ("SO PIN:", token.so_pin)] {
-            if state != "ok" {
-                out::line(format_args!("        {name:<14} {state}"))?;
-            }
+        let model = self.token.as_ref().map_or("-", |token| &token.model);
+        let more =
+            [("Description", &*self.description), ("Manufacturer", &self.manufacturer), ("Model", model)];
+        let more = more.map(|(name, text)| (name, shown(text)));
+        for (name, value) in more.into_iter().chain(COLUMNS.into_iter().zip(self.cells()).skip(1)) {
+            out::line(format_args!("    {:<14} {value}", format!("{name}:")))?;
         }
         Ok(())
     }
@@ -291,19 +296,8 @@ impl Row {
 
 /// Returns the state of a PIN in words.
 fn pin_state(flags: CK_FLAGS, low: CK_FLAGS, last: CK_FLAGS, locked: CK_FLAGS) -> &'static str {
-    if flags & locked != 0 {
-        "locked"
-    } else if flags & last != 0 {
-        "one try left"
-    } else if flags & low != 0 {
-        "wrong PINs were tried"
-    } else {
-        "ok"
-    }
-}
-
-fn yes_or_no(value: bool) -> &'static str {
-    if value { "yes" } else { "no" }
+    let states = [(locked, "locked"), (last, "one try left"), (low, "wrong PINs were tried")];
+    states.into_iter().find(|(flag, _)| flags & flag != 0).map_or("ok", |(_, state)| state)
 }
 
 /// Delete a token of Jeton with all its objects.
