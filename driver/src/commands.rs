@@ -20,6 +20,6 @@ use jeton_laboratory::distinct;
 
 /// Returns the error of a write to standard output that failed, for example because the reader of a
 /// pipe has ended.
-fn printing(source: std::io::Error) -> Error {
+fn printing(source: io::Error) -> Error {
     Error::io("standard output")(source)
 }

@@ -193,7 +193,7 @@ fn chacha20_poly1305(given: CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS) -> Result<F
     Ok(Fields {
         scheme: AeadScheme::ChaCha20Poly1305,
         nonce: given.pNonce,
-        nonce_len: super::cipher::poly1305_nonce_len(given.ulNonceLen)?,
+        nonce_len: cipher::poly1305_nonce_len(given.ulNonceLen)?,
         fixed_bits: 0,
         generator: CKG_NO_GENERATE,
         tag: given.pTag,

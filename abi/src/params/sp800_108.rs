@@ -204,7 +204,7 @@ mod tests {
             field_of(CK_SP800_108_DKM_LENGTH, &dkm),
         ];
         let expected = Params::Sp800_108 {
-            prf: MacFunction::Hmac(jeton::backend::Hash::Sha256),
+            prf: MacFunction::Hmac(Hash::Sha256),
             fields: vec![
                 Field::Bytes([7; 3].into()),
                 Field::Iteration(Some(Number { little_endian: false, len: 2 })),

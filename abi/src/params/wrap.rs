@@ -25,7 +25,7 @@ pub(crate) unsafe fn mechanism_that_wraps(
     // SAFETY: the caller's promise.
     let Some((info, scheme, generated)) = unsafe { authenticated(pointer) }? else {
         // SAFETY: the caller's promise.
-        return Ok((unsafe { super::mechanism(pointer) }?, None));
+        return Ok((unsafe { mechanism(pointer) }?, None));
     };
     let message = message(&scheme, generated)?;
     Ok((Mechanism { info, params: Params::Cipher(scheme) }, Some(message)))
@@ -41,7 +41,7 @@ pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Res
     match unsafe { authenticated(pointer) }? {
         Some((info, scheme, _)) => Ok(Mechanism { info, params: Params::Cipher(scheme) }),
         // SAFETY: the caller's promise.
-        None => unsafe { super::mechanism(pointer) },
+        None => unsafe { mechanism(pointer) },
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
         suite.compare("object/attributes", None, || {
             keyed(&targets, &keys, |target, keys| target.reading(keys))
         });
-        targets.iter().zip(keys).for_each(|(target, keys)| super::signatures::destroy(target, keys));
+        targets.iter().zip(keys).for_each(|(target, keys)| signatures::destroy(target, keys));
     }
     for home in [Home::Session, Home::Token] {
         let [create, destroy] = ["create", "destroy"].map(|verb| format!("object/{verb}-{}", home.name()));

@@ -89,7 +89,7 @@ fn searches(data: &Data) -> Result<String, String> {
     let y = Axis {
         name: "time of one search",
         range: plots::log_scale(100.0..highest(&all).max(1e4) * 2.0),
-        label: &|nanos| super::time(*nanos),
+        label: &|nanos| time(*nanos),
         labels: None,
         grid: true,
         room: 90,

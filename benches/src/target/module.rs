@@ -354,7 +354,7 @@ fn fill(
 /// Prepares calls that create AES keys. Each key gets its own identifier, because one of the peers
 /// confuses objects that have the same identifier.
 pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
-    Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
+    Ok(NumberedCreation(calls::Creation::new(session, &aes_object(0, home))?))
 }
 
 pub struct NumberedCreation<'a>(calls::Creation<'a>);

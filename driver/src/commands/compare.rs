@@ -26,7 +26,7 @@ impl Compare {
         }
         compared.retain(|one| !self.significant || one.is_significant());
         let table = results::comparison(&compared);
-        writeln!(std::io::stdout().lock(), "{table}").map_err(super::printing)?;
+        writeln!(io::stdout().lock(), "{table}").map_err(printing)?;
         Ok(ExitCode::SUCCESS)
     }
 }
