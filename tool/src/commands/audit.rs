@@ -2,16 +2,12 @@
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Termination};
 
-use clap::{Args, Subcommand};
 use comfy_table::Cell;
-use jeton_client::text::shown;
+use jeton_tool::audit;
 use jeton_tool::audit::uses::{self, Count, Uses};
-use jeton_tool::{Error, audit};
 
-use super::out;
+use super::*;
 
 /// Verify an audit log of Jeton, or count the uses in it.
 #[derive(Args)]
@@ -62,7 +58,7 @@ fn verify(file: &Path, last: Option<&str>) -> Result<ExitCode, Error> {
             "valid_lines": valid, "breaks": breaks, "last_hash": report.last, "known": report.known
         }))?;
     } else {
-        super::printed(show(&report, last.is_some() && !report.known))?;
+        printed(show(&report, last.is_some() && !report.known))?;
     }
     let unbroken = report.breaks.is_empty() && (last.is_none() || report.known);
     Ok(if unbroken { ExitCode::SUCCESS } else { ExitCode::FAILURE })

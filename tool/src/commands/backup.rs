@@ -2,20 +2,14 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Termination};
 
-use clap::{Args, Subcommand};
-use jeton_tool::Error;
 use jeton_tool::backup::{self, Header, Keys, Opened, Protection, Recipient};
 use jeton_tool::output::Existing;
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
-use serde::Serialize;
-use zeroize::Zeroizing;
 
-use super::out;
-use super::pin::{self, Passphrase, SoPin, UserPin};
+use super::pin::{Passphrase, SoPin, UserPin};
 use super::token_file::Which;
+use super::*;
 
 /// Back up, verify and restore tokens of Jeton.
 #[derive(Args)]
@@ -321,8 +315,8 @@ fn describe(header: &Header) -> String {
         .map_or("an unknown time".to_owned(), |date| date.to_string());
     format!(
         "the token {} with the serial number {}, {} objects{}, backed up at {created}",
-        jeton_client::text::shown(&header.label),
-        jeton_client::text::shown(&header.serial),
+        shown(&header.label),
+        shown(&header.serial),
         header.objects,
         if header.list.is_some() { " and the list of issued certificates" } else { "" }
     )

@@ -1,20 +1,16 @@
 //! `sign`, `verify`, `encrypt`, `decrypt`, `hash` and `random`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use cryptoki_sys::*;
-use jeton_client::text::hex;
 use jeton_pki::certificate::{Login, Signer, sign};
-use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
+use jeton_tool::client::{Mechanism, SlotId, Structure, names};
 use jeton_tool::object::{Uses, partner, public_key_info, uses};
-use jeton_tool::{Cause, Error};
 
 use super::key::rsa_oaep;
-use super::out::{self, Output};
+use super::out::Output;
 use super::pin::warn;
 use super::target::{Chosen, Need, Objects};
+use super::*;
 
 /// A key, and the file that it is used on.
 #[derive(Args)]
@@ -217,7 +213,7 @@ impl Decrypt {
             .ok_or_else(|| Cause::Damaged.error("the file is too short"))?;
         session.decrypt_init(&method.mechanism(nonce), key)?;
         Login { pin: &|| Ok(opened.pin(&work.chosen.pin)?) }.again(&session, key)?;
-        let mut message = zeroize::Zeroizing::new(vec![0; ciphertext.len() + ROOM]);
+        let mut message = Zeroizing::new(vec![0; ciphertext.len() + ROOM]);
         let length = session.decrypt(ciphertext, &mut message)?;
         output.text(&message[..length])
     }
@@ -227,7 +223,7 @@ impl Decrypt {
 #[derive(Args)]
 struct AnySlot {
     #[command(flatten)]
-    module: super::target::ModuleOption,
+    module: target::ModuleOption,
     /// The slot. The default is the first one with a token.
     #[arg(long)]
     slot: Option<CK_SLOT_ID>,

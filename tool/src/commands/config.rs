@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand};
-use jeton_tool::{Error, token_file};
+use jeton_tool::token_file;
 
-use super::out;
+use super::*;
 
 /// The configuration of Jeton.
 #[derive(Args)]

@@ -6,13 +6,9 @@ mod generate;
 mod import;
 mod wrap;
 
-use std::process::{ExitCode, Termination};
-
-use clap::{Args, Subcommand};
 use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
 use jeton_pki::key_type::{Usage, Usages};
-use jeton_tool::Error;
-use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
+use jeton_tool::client::Attribute;
 use jeton_tool::import::{Protection, names, protected};
 use jeton_tool::object::describe;
 use jeton_tool::token_file;
@@ -25,6 +21,7 @@ use super::again::Again;
 use super::object::{List, show};
 use super::pin::UserPin;
 use super::target::{Need, Opened, Target, id_of};
+use super::*;
 
 pub use self::import::Import;
 pub use self::wrap::rsa_oaep;

@@ -1,19 +1,14 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use jeton_child::{Child, Silence, UNLIMITED};
 use jeton_migrate::Token;
 use jeton_peers::Known;
-use jeton_tool::Error;
 use jeton_tool::migrate::{Job, Line, Outcome, Plan, Presence, Stage, presence};
 use jeton_tool::role::Role;
 use jeton_tool::token_file;
-use zeroize::Zeroizing;
 
-use super::out;
-use super::pin::{self, PinFiles};
+use super::pin::PinFiles;
+use super::*;
 
 /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
 ///
@@ -55,7 +50,7 @@ impl Migrate {
         let library = jeton_peers::library_of(Known::Jeton.name())?;
         let old = self.old_token()?;
         let label = self.label.as_ref().unwrap_or(&old.label).clone();
-        super::token::check_label(&label)?;
+        token::check_label(&label)?;
         let old_pin = self.pins.user(|| Ok(pin::Asked { label: old.label.clone(), tries: (None, None) }))?;
         let waiting = out::waiting("reading the old store");
         let objects = old.read(old_pin.as_bytes())?;
@@ -140,7 +135,7 @@ impl Migrate {
     /// if a token with this label lacks one of these objects.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
-        let module = super::target::open(Known::Jeton.name(), None)?;
+        let module = target::open(Known::Jeton.name(), None)?;
         let presence = presence(&module, label, pin, &plans)?;
         module.finalize()?;
         match presence {

@@ -2,22 +2,19 @@
 
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
-use clap::Args;
 use cryptoki_sys::*;
-use jeton_client::text::{from_hex, shown};
+use jeton_client::text::from_hex;
 use jeton_peers::Known;
-use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
+use jeton_tool::client::{Attribute, Module, SlotId, TokenInfo, User};
 use jeton_tool::object::class_named;
 use jeton_tool::token::{self, Choice};
 use jeton_tool::token_file;
 use jeton_tool::uri::Uri;
-use jeton_tool::{Cause, Error};
-use zeroize::Zeroizing;
 
 use super::again::Proposed;
-use super::pin::{self, Asked, UserPin};
+use super::pin::{Asked, UserPin};
+use super::*;
 
 /// The options that choose a module.
 #[derive(Args, Clone)]

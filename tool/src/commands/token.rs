@@ -2,24 +2,18 @@
 //! the options of `softhsm2-util`.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::ValueEnum;
 use cryptoki_sys::*;
-use jeton_client::text::shown;
 use jeton_tool::client::{Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved, TokenFile};
-use jeton_tool::{Cause, Error};
-use serde::Serialize;
-use zeroize::Zeroizing;
 
 use super::again::Again;
-use super::out;
-use super::pin::{self, SoPin, UserPin};
-use super::target::{self, ModuleOption, confirm};
+use super::pin::{SoPin, UserPin};
+use super::target::{ModuleOption, confirm};
 use super::token_file::{TokenInfo, Which};
+use super::*;
 
 /// The tokens of a module.
 #[derive(Args)]

@@ -1,14 +1,9 @@
 //! Commands for tokens of Jeton that need more than the functions of PKCS#11.
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand};
-use jeton_client::text::shown;
-use jeton_tool::Error;
 use jeton_tool::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
-use super::out;
-use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
+use super::pin::{Asked, PinFiles, SoPin, UserPin};
+use super::*;
 
 /// The options that choose a token.
 #[derive(Args)]
