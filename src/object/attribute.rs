@@ -194,4 +194,11 @@ mod tests {
             assert!(super::super::bits::Flag::of(rule.id).is_some(), "{}", rule.id);
         }
     }
+    #[test]
+    fn the_client_knows_every_attribute_with_numbers() {
+        for rule in table() {
+            let is_known = jeton_names::structs::NUMBERS.contains(&rule.id.0);
+            assert_eq!(matches!(rule.kind, Kind::Number | Kind::Numbers), is_known, "{}", rule.id);
+        }
+    }
 }
