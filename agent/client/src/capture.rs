@@ -14,6 +14,8 @@ use jeton_agent_wire::layout::{
 use jeton_agent_wire::{Malformed, Unfit};
 use serde_bytes::Bytes;
 
+use crate::system::{self, Written};
+
 /// Copies structs of the application. Fails if there is no memory for the copy.
 ///
 /// # Safety
@@ -46,7 +48,7 @@ unsafe fn capture_at(
     let mut structs = vec![0; len];
     if len > 0 {
         // SAFETY: the caller's promise.
-        unsafe { first.copy_to_nonoverlapping(structs.as_mut_ptr(), len) };
+        unsafe { system::copy(layout, first, &mut structs) };
     }
     for bytes in structs.chunks_exact_mut(layout.size) {
         for pointer in layout.pointers {
@@ -61,17 +63,18 @@ unsafe fn capture_at(
     for (index, bytes) in structs.chunks_exact(layout.size).enumerate() {
         let mut behind = Behind::default();
         for pointer in layout.pointers {
-            let at = index * layout.size + pointer.at;
             // SAFETY: inside the structs, by the layout. A pointer is valid for every 8 bytes.
-            let to = unsafe { first.add(at).cast::<*const u8>().read_unaligned() };
-            let mut read: &[u8] = &[];
+            let to = unsafe { system::field(layout, first.cast_mut(), index, pointer.at) };
+            // SAFETY: as above.
+            let to = unsafe { to.cast::<*const u8>().read_unaligned() };
+            let (mut read, mut kept): (&[u8], _) = (&[], Vec::new());
             let item = match extent(pointer, bytes, owner, &behind) {
                 _ if to.is_null() => Item::Nothing,
                 Extent::Refused => Item::Nothing,
                 Extent::Bytes(_, Flow::Out) => Item::Room,
                 Extent::Bytes(len, _) => {
                     // SAFETY: readable for this length by the caller's promise.
-                    read = unsafe { &*slice_from_raw_parts(to, len as usize) };
+                    read = unsafe { system::bytes(pointer, bytes, to, len, &mut kept) };
                     Item::Bytes(Bytes::new(read))
                 }
                 Extent::Structs(count, layout) if walk.enter(count) => {
@@ -97,7 +100,7 @@ pub struct Results<'a> {
     pub code: CK_RV,
     outputs: std::slice::Iter<'a, &'a Bytes>,
     /// What is written at the end.
-    pub writes: Vec<(*mut u8, &'a [u8])>,
+    pub writes: Vec<(*mut u8, Written<'a>)>,
 }
 
 impl<'a> Results<'a> {
@@ -118,18 +121,17 @@ impl<'a> Results<'a> {
     }
 
     /// Takes a value of this length, which only a successful call writes.
-    pub fn value(&mut self, place: *mut u8, len: u64) -> Result<(), Malformed> {
+    pub fn value(&mut self, place: *mut u8, len: u64) -> Result<Option<&'a [u8]>, Malformed> {
         let bytes = self.at_most(len)?;
-        if self.code == CKR_OK && !place.is_null() {
-            self.put(place, bytes);
-            return if bytes.len() as u64 == len { Ok(()) } else { Err(Malformed) };
+        if self.code != CKR_OK || place.is_null() {
+            return Ok(None);
         }
-        Ok(())
+        if bytes.len() as u64 == len { Ok(Some(bytes)) } else { Err(Malformed) }
     }
 
     /// Notes that these bytes go to this place.
-    pub fn put(&mut self, place: *mut u8, bytes: &'a [u8]) {
-        self.writes.push((place, bytes));
+    pub fn put(&mut self, place: *mut u8, bytes: impl Into<Written<'a>>) {
+        self.writes.push((place, bytes.into()));
     }
 
     /// Writes what goes to the application. Fails if the function wrote more than its arguments
@@ -182,7 +184,8 @@ unsafe fn restore_at(
 ) -> Result<(), Malformed> {
     for (index, bytes) in structs.chunks_exact(layout.size).enumerate() {
         // SAFETY: inside the structs of the application.
-        let place = unsafe { first.add(index * layout.size) };
+        let place = |at| unsafe { system::field(layout, first, index, at) };
+        let (old, mut kind) = (number(bytes, ATTRIBUTE_TYPE), number(bytes, ATTRIBUTE_TYPE));
         for (at, len) in layout.written {
             let written = results.next(*len)?;
             let is_attribute = std::ptr::eq(layout, &ATTRIBUTE_READ);
@@ -194,27 +197,34 @@ unsafe fn restore_at(
             {
                 return Err(Malformed);
             }
+            let mut native = system::numbers(written);
+            if is_attribute && *at == ATTRIBUTE_TYPE {
+                kind = number(written, 0);
+            }
             if is_attribute && *at == ATTRIBUTE_LEN {
                 // The application reads as many bytes as its buffer is said to have.
                 // SAFETY: a field of the struct.
                 let is_query =
-                    unsafe { place.add(ATTRIBUTE_VALUE).cast::<*const u8>().read_unaligned() }.is_null();
+                    unsafe { place(ATTRIBUTE_VALUE).cast::<*const u8>().read_unaligned() }.is_null();
                 let len = number(written, 0);
-                if !is_query && len > number(bytes, ATTRIBUTE_LEN) && len != CK_UNAVAILABLE_INFORMATION {
+                let room = system::value_len(old, number(bytes, ATTRIBUTE_LEN));
+                if !is_query && system::value_len(kind, len) > room && len != CK_UNAVAILABLE_INFORMATION {
                     return Err(Malformed);
                 }
+                native = system::length(kind, written);
             }
             // SAFETY: a field of the struct.
-            unsafe { put_changed(results, place.add(*at), written) };
+            unsafe { put_changed(results, place(*at), native) };
         }
         let mut behind = Behind::default();
         for (index, pointer) in layout.pointers.iter().enumerate() {
             // SAFETY: as above.
-            let to = unsafe { place.add(pointer.at).cast::<*mut u8>().read_unaligned() };
+            let to = unsafe { place(pointer.at).cast::<*mut u8>().read_unaligned() };
             let item = Item::take(items)?;
             match (&item, extent(pointer, bytes, owner, &behind)) {
                 (Item::Room, Extent::Bytes(room, Flow::Out)) => {
                     let written = results.at_most(room)?;
+                    let written = system::value(pointer, [old, kind], room, written).ok_or(Malformed)?;
                     // SAFETY: the application's memory has this room.
                     unsafe { put_changed(results, to, written) };
                 }
@@ -223,6 +233,7 @@ unsafe fn restore_at(
                     if is_len(layout, index) && number(written, 0) > number(read, 0) {
                         return Err(Malformed);
                     }
+                    let written = system::value(pointer, [old, kind], room, written).ok_or(Malformed)?;
                     // SAFETY: the application's memory has this room.
                     unsafe { put_changed(results, to, written) };
                 }
@@ -238,9 +249,6 @@ unsafe fn restore_at(
     Ok(())
 }
 
-/// The first address that no process has, as in the C interface.
-const END_OF_ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
-
 /// Replaces the address of a password's length by the length. What is neither becomes a number that
 /// every function refuses.
 ///
@@ -253,7 +261,7 @@ unsafe fn resolve_password(bytes: &mut [u8], field: usize) {
         return;
     }
     let place = std::ptr::with_exposed_provenance::<u64>(given as usize);
-    let is_address = place.is_aligned() && given < END_OF_ADDRESSES;
+    let is_address = place.is_aligned() && given < system::END_OF_ADDRESSES;
     // SAFETY: an aligned address by the application's promise.
     let len = if is_address { unsafe { place.read() } } else { u64::MAX };
     let len = if len < PASSWORD_LIMIT { len } else { u64::MAX };
@@ -269,7 +277,7 @@ fn is_len(layout: &Layout, index: usize) -> bool {
 /// # Safety
 ///
 /// `place` is readable for these bytes.
-unsafe fn put_changed<'a>(results: &mut Results<'a>, place: *mut u8, bytes: &'a [u8]) {
+unsafe fn put_changed<'a>(results: &mut Results<'a>, place: *mut u8, bytes: Written<'a>) {
     // SAFETY: the caller's promise.
     if !bytes.is_empty() && unsafe { *slice_from_raw_parts(place, bytes.len()) != *bytes } {
         results.put(place, bytes);

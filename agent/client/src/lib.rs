@@ -79,7 +79,7 @@ fn alone(work: impl FnOnce() -> CK_RV) -> CK_RV {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
     // SAFETY: the caller's promise.
-    let given = match unsafe { jeton_names::initialization(arguments) } {
+    let given = match unsafe { system::initialization(arguments) } {
         Ok(given) => given,
         Err(code) => return code,
     };
@@ -144,10 +144,10 @@ macro_rules! export {
         }
     };
     ($name:ident $old:expr; ($($p:tt)*) [$($s:expr,)*] [Session $a:ident] $($rest:tt)*) => {
-        export!($name Some($a); ($($p)* $a: CK_SESSION_HANDLE,) [$($s,)*] $($rest)*);
+        export!($name Some(system::number($a)); ($($p)* $a: CK_SESSION_HANDLE,) [$($s,)*] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Number $a:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: CK_ULONG,) [$($s,)* Number($a),] $($rest)*);
+        export!($name $session; ($($p)* $a: CK_ULONG,) [$($s,)* Number(system::number($a)),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Flag $a:ident] $($rest:tt)*) => {
         export!($name $session; ($($p)* $a: CK_BBOOL,) [$($s,)* Number(u64::from($a)),] $($rest)*);
@@ -159,10 +159,10 @@ macro_rules! export {
         export!($name $session; ($($p)* _: CK_NOTIFY,) [$($s,)* Void(null_mut()),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [In $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* In($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* In($a, system::number($b)),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Short $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Short($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Short($a, system::number($b)),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Ignored $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session; ($($p)* _: *mut CK_BYTE, _: CK_ULONG,) [$($s,)*] $($rest)*);
@@ -181,35 +181,35 @@ macro_rules! export {
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Found $a:ident, $b:ident, $c:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ULONG, $b: CK_ULONG, $c: *mut CK_ULONG,) [$($s,)* Items($a.cast(), 8, Some($b), $c),] $($rest)*);
+            ($($p)* $a: *mut CK_ULONG, $b: CK_ULONG, $c: *mut CK_ULONG,) [$($s,)* Items($a.cast(), 8, Some(system::number($b)), $c),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Fill $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Fill($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Fill($a, system::number($b)),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Put $a:ident $type:ty] $($rest:tt)*) => {
         export!($name $session; ($($p)* $a: *mut $type,) [$($s,)* Put($a),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Mechanism $a:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_MECHANISM,) [$($s,)* Mechanism($a, None),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_MECHANISM,) [$($s,)* Mechanism($a, None, Default::default()),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [MessageInit $a:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_MECHANISM,) [$($s,)* Mechanism($a, Some(Parameter::MessageInit)),] $($rest)*);
+            ($($p)* $a: *mut CK_MECHANISM,) [$($s,)* Mechanism($a, Some(Parameter::MessageInit), Default::default()),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [MessageMechanism $a:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_MECHANISM,) [$($s,)* Mechanism($a, Some(Parameter::Message)),] $($rest)*);
+            ($($p)* $a: *mut CK_MECHANISM,) [$($s,)* Mechanism($a, Some(Parameter::Message), Default::default()),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Message $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut c_void, $b: CK_ULONG,) [$($s,)* Message($a.cast(), $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut c_void, $b: CK_ULONG,) [$($s,)* Message($a.cast(), system::number($b), Default::default()),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Template $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, $b, &ATTRIBUTE),] $($rest)*);
+            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, system::number($b), &ATTRIBUTE),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Values $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, $b, &ATTRIBUTE_READ),] $($rest)*);
+            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, system::number($b), &ATTRIBUTE_READ),] $($rest)*);
     };
 }
 

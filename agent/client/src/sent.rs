@@ -10,11 +10,12 @@ use std::ptr::slice_from_raw_parts;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Argument, Content, Input};
-use jeton_agent_wire::layout::{ASYNC_VALUE, Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter};
+use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter, Written};
 use jeton_agent_wire::{MAX_MESSAGE, MAX_SHORT, Malformed, Unfit, mechanism};
 use serde_bytes::Bytes;
 
 use crate::capture::{Results, capture, restore};
+use crate::system::{self, Kept};
 
 /// An argument in the client.
 pub trait Sent {
@@ -123,7 +124,7 @@ impl Sent for Items {
 
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
         // SAFETY: not null; readable by the caller's promise.
-        let room = || self.2.unwrap_or_else(|| unsafe { self.3.read_unaligned() });
+        let room = || self.2.unwrap_or_else(|| unsafe { system::read(self.3) });
         Ok(Argument::Output(!self.0.is_null(), (!self.3.is_null()).then(room)))
     }
 
@@ -141,10 +142,14 @@ impl Sent for Items {
         }
         // Only the two-call convention says how much room there has to be.
         if results.code == CKR_OK || results.code == CKR_BUFFER_TOO_SMALL && given.is_none() {
-            results.put(len.cast(), number);
+            results.put(len.cast(), system::numbers(number));
         }
         if is_filled {
-            results.put(buffer, bytes);
+            if item == 1 {
+                results.put(buffer, bytes);
+            } else {
+                results.put(buffer, system::numbers(bytes));
+            }
         }
         Ok(())
     }
@@ -162,30 +167,36 @@ impl Sent for Fill {
     }
 
     unsafe fn receive(&self, _: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
-        results.value(self.0, self.1)
+        if let Some(bytes) = results.value(self.0, self.1)? {
+            results.put(self.0, bytes);
+        }
+        Ok(())
     }
 }
 
 /// A pointer to which a function writes one value without pointers.
 pub struct Put<T>(pub *mut T);
 
-impl<T: 'static> Sent for Put<T> {
+impl<T: Written + 'static> Sent for Put<T> {
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
         Ok(Argument::Pointer(!self.0.is_null()))
     }
 
     unsafe fn receive(&self, _: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
-        results.value(self.0.cast(), size_of::<T>() as u64)?;
+        let Some(value) = results.value(self.0.cast(), size_of::<T>() as u64)? else { return Ok(()) };
+        for (place, bytes) in system::parts(self.0.cast(), value, T::FIELDS) {
+            results.put(place, bytes);
+        }
         // The one pointer in such a value. The agent has none for this process.
-        if results.code == CKR_OK && !self.0.is_null() && TypeId::of::<T>() == TypeId::of::<CK_ASYNC_DATA>() {
-            results.put(self.0.cast::<u8>().wrapping_add(ASYNC_VALUE), &[0; 8]);
+        if TypeId::of::<T>() == TypeId::of::<CK_ASYNC_DATA>() {
+            results.put(self.0.cast::<u8>().wrapping_add(system::ASYNC_VALUE), &[0; 8][..]);
         }
         Ok(())
     }
 }
 
 /// A mechanism: the pointer, and what the parameter is if the function decides it.
-pub struct Mechanism(pub *const CK_MECHANISM, pub Option<Parameter>);
+pub struct Mechanism(pub *const CK_MECHANISM, pub Option<Parameter>, pub Kept);
 
 impl Mechanism {
     /// Returns the mechanism, and what its parameter is. `None` for `NULL`.
@@ -195,7 +206,7 @@ impl Mechanism {
     /// The pointer is `NULL` or readable.
     unsafe fn read(&self) -> Option<(CK_MECHANISM, Parameter)> {
         // SAFETY: not null; readable by the caller's promise.
-        let given = (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })?;
+        let given = (!self.0.is_null()).then(|| unsafe { system::mechanism(self.0) })?;
         Some((given, mechanism::parameter(given.mechanism, self.1)))
     }
 }
@@ -207,7 +218,7 @@ impl Sent for Mechanism {
             return Ok(Argument::Mechanism(None, Content::Unread(false, 0)));
         };
         // SAFETY: the caller's promise.
-        let content = unsafe { content(parameter, given.pParameter.cast(), given.ulParameterLen) };
+        let content = unsafe { content(parameter, given.pParameter.cast(), given.ulParameterLen, &self.2) };
         Ok(Argument::Mechanism(Some(given.mechanism), content?))
     }
 
@@ -220,12 +231,12 @@ impl Sent for Mechanism {
     }
 }
 
-pub struct Message(pub *mut u8, pub u64);
+pub struct Message(pub *mut u8, pub u64, pub Kept);
 
 impl Sent for Message {
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
         // SAFETY: the caller's promise.
-        Ok(Argument::Parameter(unsafe { content(Parameter::Message, self.0, self.1) }?))
+        Ok(Argument::Parameter(unsafe { content(Parameter::Message, self.0, self.1, &self.2) }?))
     }
 
     unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
@@ -238,7 +249,13 @@ impl Sent for Message {
 /// # Safety
 ///
 /// The contract of PKCS#11 for a parameter.
-unsafe fn content<'a>(parameter: Parameter, pointer: *const u8, len: u64) -> Result<Content<'a>, Unfit> {
+unsafe fn content<'a>(
+    parameter: Parameter,
+    pointer: *const u8,
+    len: u64,
+    kept: &'a Kept,
+) -> Result<Content<'a>, Unfit> {
+    let len = system::parameter_len(parameter, len);
     let unread = Content::Unread(!pointer.is_null(), len);
     if pointer.is_null() {
         return Ok(unread);
@@ -248,7 +265,7 @@ unsafe fn content<'a>(parameter: Parameter, pointer: *const u8, len: u64) -> Res
         Some(layout) => Ok(Content::Struct(len, unsafe { capture(layout, pointer, 1) }?)),
         None if parameter.is_plain(len) => {
             // SAFETY: the caller's promise.
-            Ok(Content::Plain(Bytes::new(unsafe { &*slice_from_raw_parts(pointer, len as usize) })))
+            Ok(Content::Plain(Bytes::new(unsafe { system::plain(parameter, pointer, len, kept) })))
         }
         None => Ok(unread),
     }
