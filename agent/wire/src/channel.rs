@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::system::{NOW, PEEK, receive};
+use crate::system::{Descriptor, Local, NOW, PEEK, descriptor, receive, transmit};
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
 
@@ -135,5 +135,24 @@ impl Drop for Channel {
     fn drop(&mut self) {
         wipe(&mut self.frame);
         wipe(&mut self.received);
+    }
+}
+
+impl Stream for Local {
+    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        receive(descriptor(self), buffer, NOW)
+    }
+
+    fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        while !bytes.is_empty() {
+            check()?;
+            let sent = transmit(descriptor(self), bytes)?;
+            bytes = &bytes[sent..];
+        }
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        descriptor(self)
     }
 }

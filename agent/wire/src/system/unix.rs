@@ -2,16 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-#[cfg(feature = "tls")]
-use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 pub use std::os::fd::RawFd as Descriptor;
-
-use crate::wait::Stream;
+pub use std::os::unix::net::UnixStream as Local;
 
 /// Receives only what is there.
 pub const NOW: i32 = libc::MSG_DONTWAIT;
@@ -19,13 +15,12 @@ pub const NOW: i32 = libc::MSG_DONTWAIT;
 pub const PEEK: i32 = libc::MSG_PEEK;
 
 /// Connects to an agent of this host.
-pub fn connect(socket: &Path) -> io::Result<impl Stream + 'static> {
-    UnixStream::connect(socket)
+pub fn connect(socket: &Path) -> io::Result<Local> {
+    Local::connect(socket)
 }
 
 /// Returns the descriptor of a socket.
-#[cfg(feature = "tls")]
-pub fn descriptor(stream: &TcpStream) -> Descriptor {
+pub fn descriptor(stream: &impl AsRawFd) -> Descriptor {
     stream.as_raw_fd()
 }
 
@@ -41,25 +36,6 @@ pub fn open(path: &Path) -> io::Result<(File, bool)> {
 pub fn wipe(bytes: &mut [u8]) {
     // SAFETY: the slice is writable.
     unsafe { libc::explicit_bzero(bytes.as_mut_ptr().cast(), bytes.len()) };
-}
-
-impl Stream for UnixStream {
-    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        receive(self.as_raw_fd(), buffer, NOW)
-    }
-
-    fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        while !bytes.is_empty() {
-            check()?;
-            let sent = transmit(self.as_raw_fd(), bytes)?;
-            bytes = &bytes[sent..];
-        }
-        Ok(())
-    }
-
-    fn descriptor(&self) -> Descriptor {
-        self.as_raw_fd()
-    }
 }
 
 /// Receives some bytes. 0 at the end.

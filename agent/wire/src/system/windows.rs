@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::net::TcpStream;
 use std::os::windows::io::{AsRawSocket, BorrowedSocket};
 use std::path::Path;
 
@@ -11,9 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+pub use std::net::TcpStream as Local;
 pub use std::os::windows::io::RawSocket as Descriptor;
-
-use crate::tls::Tls;
 
 /// Receives only what is there.
 pub const NOW: i32 = 1;
@@ -21,12 +19,12 @@ pub const NOW: i32 = 1;
 pub const PEEK: i32 = 2;
 
 /// Fails: agents of this host have Unix sockets.
-pub fn connect(_: &Path) -> io::Result<Tls> {
+pub fn connect(_: &Path) -> io::Result<Local> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Returns the descriptor of a socket.
-pub fn descriptor(stream: &TcpStream) -> Descriptor {
+pub fn descriptor(stream: &impl AsRawSocket) -> Descriptor {
     stream.as_raw_socket()
 }
 
