@@ -50,6 +50,8 @@ pub enum Error {
     EncryptedDataInvalid,
     /// The ciphertext is too short or too long.
     EncryptedDataLenRange,
+    /// A self-test of the validated module failed.
+    FipsSelfTestFailed,
     /// The standard defines the function, and Jeton does not implement it.
     FunctionNotSupported,
     /// The result that the standard requires from the legacy parallel functions.

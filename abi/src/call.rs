@@ -278,6 +278,7 @@ const fn return_value(error: Error) -> CK_RV {
         Error::DomainParamsInvalid => CKR_DOMAIN_PARAMS_INVALID,
         Error::EncryptedDataInvalid => CKR_ENCRYPTED_DATA_INVALID,
         Error::EncryptedDataLenRange => CKR_ENCRYPTED_DATA_LEN_RANGE,
+        Error::FipsSelfTestFailed => CKR_FIPS_SELF_TEST_FAILED,
         Error::FunctionNotSupported => CKR_FUNCTION_NOT_SUPPORTED,
         Error::FunctionNotParallel => CKR_FUNCTION_NOT_PARALLEL,
         Error::GeneralError => CKR_GENERAL_ERROR,

@@ -101,6 +101,9 @@ impl Rules {
         let text = String::from_utf8(text).map_err(|error| named(error.to_string()))?;
         let mut rules = Self::parse(&text).map_err(named)?;
         if let Some(tls) = &mut rules.tls {
+            if cfg!(feature = "fips") {
+                return Err(named("[tls]: the TLS of this build is not in its validated module".to_owned()));
+            }
             tls.open()?;
         }
         Ok(rules)

@@ -6,7 +6,7 @@
 //! [parts](PrivateParts) of a key at the first use of the key. The token then keeps the parsed key.
 
 #![cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    not(any(feature = "aws-lc", feature = "fips", feature = "rustcrypto")),
     allow(dead_code, reason = "the null backend computes nothing")
 )]
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 mod algorithm;
-#[cfg(feature = "aws-lc")]
+#[cfg(any(feature = "aws-lc", feature = "fips"))]
 pub mod aws_lc;
 pub mod des3;
 mod dh;
@@ -38,6 +38,7 @@ mod modes;
 pub mod null;
 pub(crate) mod padding;
 mod parts;
+#[cfg(not(feature = "fips"))]
 mod prehash;
 mod rejection;
 #[cfg(feature = "rustcrypto")]
@@ -67,6 +68,17 @@ pub struct Provider {
     pub macs: &'static dyn Macs,
 }
 
+/// Repeats the self-tests of the validated module. Fails with `FipsSelfTestFailed`. Without such a
+/// module it does nothing.
+pub(crate) fn self_test() -> Result<()> {
+    #[cfg(feature = "fips")]
+    if !aws_lc::self_test() {
+        tracing::error!("AWS-LC FIPS: a self-test failed");
+        return Err(Error::FipsSelfTestFailed);
+    }
+    Ok(())
+}
+
 /// Says whether callers that wait may compute together, with vector instructions. Later signers
 /// follow it.
 #[cfg_attr(not(all(feature = "aws-lc", feature = "rustcrypto")), allow(unused_variables))]
@@ -78,7 +90,7 @@ pub(crate) fn allow_lanes(allowed: bool) {
 impl Provider {
     /// The backends of this build. The first is the default.
     pub const ALL: &'static [&'static Provider] = &[
-        #[cfg(feature = "aws-lc")]
+        #[cfg(any(feature = "aws-lc", feature = "fips"))]
         &aws_lc::PROVIDER,
         #[cfg(feature = "rustcrypto")]
         &rustcrypto::PROVIDER,
@@ -102,6 +114,9 @@ impl Provider {
 }
 
 const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
+
+#[cfg(all(feature = "fips", any(feature = "aws-lc", feature = "rustcrypto", feature = "postgresql")))]
+compile_error!("the feature fips is a build of its own: --no-default-features --features fips");
 
 /// A random generator for keys and nonces. It is safe to use across threads and after `fork`.
 pub trait Random: Sync {

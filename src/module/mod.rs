@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tracing::info;
 
+use crate::backend;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId};
@@ -224,6 +225,7 @@ impl Tokens {
     /// Reads the configuration and finds the tokens.
     fn open(parameters: Option<&str>, threads: Threads) -> Result<Self> {
         let settings = Arc::new(Settings::load(parameters, threads)?);
+        backend::self_test()?;
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         let source = store::source(&settings)?;
         let (applications, slots, listing, idle) = Default::default();

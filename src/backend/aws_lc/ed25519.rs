@@ -72,6 +72,8 @@ impl Form {
     fn parse(scheme: &Scheme) -> Result<Self> {
         match scheme {
             Scheme::Ed25519 => Ok(Self::Pure),
+            // AWS-LC FIPS 3.1.0 has pure Ed25519 only.
+            Scheme::Ed25519Context { .. } if cfg!(feature = "fips") => Err(Error::MechanismInvalid),
             Scheme::Ed25519Context { context, .. } if context.len() > 255 => {
                 Err(Error::MechanismParamInvalid)
             }

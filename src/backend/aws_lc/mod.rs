@@ -12,6 +12,7 @@ mod ec;
 mod ed25519;
 mod ffi;
 mod mac;
+#[cfg(not(feature = "fips"))]
 mod ml_dsa;
 mod ml_kem;
 mod random;
@@ -24,6 +25,24 @@ use super::dh as rules;
 use super::output;
 use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
+
+/// Repeats the integrity test and the self-tests of the validated module.
+#[cfg(feature = "fips")]
+pub(super) fn self_test() -> bool {
+    ffi::self_test()
+}
+
+/// Returns the counter of the approved services that this thread has used.
+#[cfg(feature = "fips")]
+pub fn service_indicator() -> u64 {
+    ffi::service_indicator()
+}
+
+/// Returns the name and the version of the validated module.
+#[cfg(feature = "fips")]
+pub fn version() -> &'static str {
+    ffi::version()
+}
 
 /// The backend `aws-lc`.
 pub static PROVIDER: Provider = Provider {
@@ -44,7 +63,10 @@ impl Keys for KeyPairs {
             PairSpec::Ec(curve) if curve.is_brainpool() => elsewhere()?.keys.generate(spec),
             PairSpec::Ec(curve) => ec::generate(*curve),
             PairSpec::Ed25519 => ed25519::generate(),
+            #[cfg(not(feature = "fips"))]
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
+            #[cfg(feature = "fips")]
+            PairSpec::MlDsa { .. } => elsewhere()?.keys.generate(spec),
             PairSpec::X25519 => xdh::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
             PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
@@ -64,6 +86,9 @@ impl Keys for KeyPairs {
             PrivateParts::Ec { curve, .. } if curve.is_brainpool() => elsewhere()?.keys.private(parts),
             PrivateParts::Ec { curve, scalar } => Ok(Arc::new(ec::Private::parse(*curve, scalar)?)),
             PrivateParts::Ed25519 { seed } => Ok(Arc::new(ed25519::Private::parse(seed)?)),
+            #[cfg(feature = "fips")]
+            PrivateParts::MlDsa { .. } => elsewhere()?.keys.private(parts),
+            #[cfg(not(feature = "fips"))]
             PrivateParts::MlDsa { set, seed, key } => {
                 Ok(Arc::new(ml_dsa::Private::parse(*set, seed.as_ref(), key)?))
             }
@@ -86,6 +111,9 @@ impl Keys for KeyPairs {
             PublicParts::Ec { curve, .. } if curve.is_brainpool() => elsewhere()?.keys.public(parts),
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
+            #[cfg(feature = "fips")]
+            PublicParts::MlDsa { .. } => elsewhere()?.keys.public(parts),
+            #[cfg(not(feature = "fips"))]
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
             PublicParts::X25519 { .. } => Ok(Arc::new(rules::PeerKey)),
             PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),

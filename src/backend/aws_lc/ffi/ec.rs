@@ -33,7 +33,11 @@ impl EcKey {
     pub(crate) fn generate(curve: Curve) -> Result<Self> {
         let key = Self::empty(curve)?;
         // SAFETY: the key is ours and has its group.
+        #[cfg(not(feature = "fips"))]
         check("EC_KEY_generate_key", unsafe { aws::EC_KEY_generate_key(key.key.as_ptr()) })?;
+        // SAFETY: as above. The function also tests the pair.
+        #[cfg(feature = "fips")]
+        check("EC_KEY_generate_key_fips", unsafe { aws::EC_KEY_generate_key_fips(key.key.as_ptr()) })?;
         Ok(key)
     }
 

@@ -9,7 +9,8 @@ use crate::secret::Secret;
 unsafe extern "C" {
     /// From `curve25519/internal.h`. AWS-LC exports this function, but aws-lc-sys does not declare
     /// it. Returns 1 if the public key is the encoding of a point.
-    #[link_name = "aws_lc_0_47_0_ED25519_check_public_key"]
+    #[cfg_attr(not(feature = "fips"), link_name = "aws_lc_0_47_0_ED25519_check_public_key")]
+    #[cfg_attr(feature = "fips", link_name = "aws_lc_fips_0_13_11_ED25519_check_public_key")]
     fn ED25519_check_public_key(public: *const u8) -> c_int;
 }
 
@@ -41,8 +42,11 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
             let code = unsafe { aws::ED25519_sign(out, message.as_ptr(), message.len(), private) };
             check("ED25519_sign", code)
         }
+        #[cfg(feature = "fips")]
+        _ => Err(Error::MechanismInvalid),
         // SAFETY: message and context are passed with their lengths. The other arrays have the
         // lengths that the function requires.
+        #[cfg(not(feature = "fips"))]
         Input::Context(message, context) => check("ED25519ctx_sign", unsafe {
             aws::ED25519ctx_sign(
                 out,
@@ -55,6 +59,7 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
         }),
         // SAFETY: the context is passed with its length. The other arrays have the lengths
         // that the function requires.
+        #[cfg(not(feature = "fips"))]
         Input::Digest(digest, context) => check("ED25519ph_sign_digest", unsafe {
             aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context.as_ptr(), context.len())
         }),
@@ -69,8 +74,11 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u
         Input::Pure(message) => unsafe {
             aws::ED25519_verify(message.as_ptr(), message.len(), signature, public)
         },
+        #[cfg(feature = "fips")]
+        _ => 0,
         // SAFETY: message and context are passed with their lengths. The other arrays have the
         // lengths that the function requires.
+        #[cfg(not(feature = "fips"))]
         Input::Context(message, context) => unsafe {
             aws::ED25519ctx_verify(
                 message.as_ptr(),
@@ -83,6 +91,7 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u
         },
         // SAFETY: the context is passed with its length. The other arrays have the lengths
         // that the function requires.
+        #[cfg(not(feature = "fips"))]
         Input::Digest(digest, context) => unsafe {
             aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context.as_ptr(), context.len())
         },
@@ -95,6 +104,7 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u
 
 /// The input of a signature. A context has at most 255 bytes.
 #[derive(Clone, Copy)]
+#[cfg_attr(feature = "fips", allow(dead_code, reason = "AWS-LC FIPS 3.1.0 has pure Ed25519 only"))]
 pub(crate) enum Input<'a> {
     /// The message, for Ed25519.
     Pure(&'a [u8]),

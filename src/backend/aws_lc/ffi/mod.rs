@@ -11,8 +11,12 @@ mod digest;
 mod dsa;
 mod ec;
 mod ed25519;
+#[cfg(feature = "fips")]
+mod fips;
 mod mac;
+#[cfg(not(feature = "fips"))]
 mod ml_dsa;
+#[cfg(not(feature = "fips"))]
 mod ml_kem;
 mod rsa;
 mod x25519;
@@ -20,6 +24,9 @@ mod x25519;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
+#[cfg(feature = "fips")]
+use aws_lc_fips_sys as aws;
+#[cfg(not(feature = "fips"))]
 use aws_lc_sys as aws;
 
 use crate::error::{Error, Result};
@@ -33,7 +40,12 @@ pub(super) use ec::{EcKey, EcdsaSig};
 pub(super) use ed25519::{
     Input as Ed25519Input, ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_verify,
 };
+#[cfg(feature = "fips")]
+use fips as ml_kem;
+#[cfg(feature = "fips")]
+pub(super) use fips::{self_test, service_indicator, version};
 pub(super) use mac::{Cmac, Hmac, pbkdf2};
+#[cfg(not(feature = "fips"))]
 pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
 pub(super) use ml_kem::{ml_kem_check, ml_kem_decapsulate, ml_kem_encapsulate, ml_kem_expand, ml_kem_public};
 pub(super) use rsa::{Rsa, oaep_decode, oaep_encode};

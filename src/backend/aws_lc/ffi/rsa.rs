@@ -26,6 +26,14 @@ impl Rsa {
         let bits = c_int::try_from(bits).map_err(|_| Error::KeySizeRange)?;
         // SAFETY: the function has no arguments, and we own its result.
         let rsa = Self(owned("RSA_new", unsafe { aws::RSA_new() })?);
+        #[cfg(feature = "fips")]
+        if bits >= 2048 && e.to_bytes() == [1, 0, 1] {
+            // SAFETY: the key is ours and new. Null means no callback. This function, which takes no
+            // `e`, also tests the pair.
+            let code = unsafe { aws::RSA_generate_key_fips(rsa.0.as_ptr(), bits, std::ptr::null_mut()) };
+            check("RSA_generate_key_fips", code)?;
+            return Ok(rsa);
+        }
         // SAFETY: the key is ours and new, and `e` is alive. Null means no callback.
         let code =
             unsafe { aws::RSA_generate_key_ex(rsa.0.as_ptr(), bits, e.as_ptr(), std::ptr::null_mut()) };
@@ -283,7 +291,8 @@ impl Drop for Rsa {
 
 unsafe extern "C" {
     /// From `rsa/internal.h`. AWS-LC exports this function, but aws-lc-sys does not declare it.
-    #[link_name = "aws_lc_0_47_0_RSA_padding_check_PKCS1_OAEP_mgf1"]
+    #[cfg_attr(not(feature = "fips"), link_name = "aws_lc_0_47_0_RSA_padding_check_PKCS1_OAEP_mgf1")]
+    #[cfg_attr(feature = "fips", link_name = "aws_lc_fips_0_13_11_RSA_padding_check_PKCS1_OAEP_mgf1")]
     fn RSA_padding_check_PKCS1_OAEP_mgf1(
         out: *mut u8,
         out_len: *mut usize,
