@@ -21,7 +21,7 @@ pub struct Conformance {
     /// The backend of jeton: aws-lc or rustcrypto.
     #[arg(long)]
     backend: Option<String>,
-    /// The policy of jeton: compatible or strict.
+    /// The policy of jeton: compatible or strict, or enforce for the build on a validated module.
     #[arg(long)]
     policy: Option<String>,
     /// Let jeton offer the legacy mechanisms.

@@ -134,7 +134,8 @@ fn configure(sandbox: &mut Sandbox, subject: &Subject, directory: &Path) -> Resu
     let path = directory.join("jeton.toml");
     let mut text = std::fs::read_to_string(&path).unwrap_or_default();
     if let Some(policy) = &subject.policy {
-        text.push_str(&format!("[policy]\nname = \"{policy}\"\n"));
+        let key = if policy == "enforce" { "fips" } else { "name" };
+        text.push_str(&format!("[policy]\n{key} = \"{policy}\"\n"));
     }
     if subject.attacks || subject.legacy {
         text.push_str("[mechanisms]\nlegacy = true\n");

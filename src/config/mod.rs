@@ -26,6 +26,7 @@ use crate::mechanism::{self, MechanismRow, Standing};
 mod database;
 pub(crate) mod environment;
 mod files;
+pub mod fips;
 mod log;
 mod sealing;
 pub mod strict;
@@ -147,6 +148,9 @@ pub struct PolicyRules {
     /// Lets Diffie-Hellman keys agree in groups whose prime is not safe. Only *compatible* has
     /// this.
     pub any_dh_group: bool,
+    /// What happens to services that are not approved. Only the build with the validated module has
+    /// this.
+    pub fips: Fips,
 }
 
 impl PolicyRules {
@@ -155,15 +159,31 @@ impl PolicyRules {
         if mechanism.id == MechanismType::RSA_X_509 && !self.raw_rsa_wrap {
             flags &= !(does::WRAP | does::UNWRAP);
         }
+        if self.enforces_fips() {
+            flags &= fips::left(mechanism);
+        }
         match self.name {
             Policy::Compatible => flags,
             Policy::Strict => flags & !strict::refused(mechanism),
         }
     }
 
-    /// Returns whether the policy allows at least one function of the mechanism.
+    fn enforces_fips(&self) -> bool {
+        cfg!(feature = "fips") && self.fips == Fips::Enforce
+    }
+
+    /// Returns whether the build has this curve and the policy allows it.
+    fn has_curve(&self, curve: &NamedCurve) -> bool {
+        let in_build = !cfg!(feature = "fips") || fips::has_curve(curve);
+        in_build && (!self.enforces_fips() || fips::approves_curve(curve))
+    }
+
+    /// Returns whether the build has the mechanism and the policy allows at least one function of
+    /// it.
     fn offers(&self, mechanism: &MechanismRow) -> bool {
-        self.name == Policy::Compatible || self.does(mechanism) != 0
+        let in_build = !cfg!(feature = "fips") || fips::has(mechanism);
+        let allows_all = self.name == Policy::Compatible && !self.enforces_fips();
+        in_build && (allows_all || self.does(mechanism) != 0)
     }
 
     fn pins(&self, pins: PinRules) -> PinRules {
@@ -185,20 +205,36 @@ pub enum Policy {
     Strict,
 }
 
+/// The handling of services that are not approved (FIPS 140-3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fips {
+    /// `C_GetSessionValidationFlags` tells them apart.
+    #[default]
+    Mark,
+    /// The token refuses them.
+    Enforce,
+}
+
 impl Settings {
     /// Reads the configuration and starts the logs. `threads` says whether the audit log may
     /// have a thread.
     pub fn load(parameters: Option<&str>, threads: Threads) -> Result<Self> {
         let file = File::gather(parameters)?;
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
+        if file.policy.fips == Fips::Enforce && !cfg!(feature = "fips") {
+            return Err(refuse("policy.fips", &"this build has no validated module"));
+        }
         let provider = provider(file.backend.as_deref())?;
         // Without optimisation, a batch takes 60 times the time of AWS-LC.
         crate::backend::allow_lanes(file.lanes.unwrap_or(!cfg!(debug_assertions)));
         let audit = audit(&file.audit, provider, threads)?;
-        let rsa_bits = file.mechanisms.min_rsa_bits.unwrap_or(LEAST_RSA_BITS);
+        let least = if file.policy.enforces_fips() { fips::RSA_BITS } else { 0 };
+        let rsa_bits = file.mechanisms.min_rsa_bits.unwrap_or(LEAST_RSA_BITS).max(least);
         let min_ec_bits = file.mechanisms.min_ec_bits.unwrap_or(*MIN_EC_BITS.start());
         let min_ec_bits = within("mechanisms.min-ec-bits", min_ec_bits, MIN_EC_BITS)?;
-        let curves = curves(&file.mechanisms, min_ec_bits)?;
+        let mut curves = curves(&file.mechanisms, min_ec_bits)?;
+        curves.retain(|curve| file.policy.has_curve(curve));
         let unusable = |reason: &str| refuse("store.sealing-key", &reason);
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
@@ -271,6 +307,11 @@ impl Settings {
     /// Returns whether Diffie-Hellman keys agree in every group.
     pub(crate) fn allows_any_dh_group(&self) -> bool {
         self.policy.any_dh_group && !self.is_strict()
+    }
+
+    /// Returns whether the token refuses what is not approved.
+    pub(crate) fn enforces_fips(&self) -> bool {
+        self.policy.enforces_fips()
     }
 
     /// Returns whether the policy is *strict*.

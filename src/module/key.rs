@@ -13,6 +13,7 @@ use super::audit::Call;
 use super::cost::Cost;
 use super::{Module, Threads, password};
 use crate::backend::{PairSpec, Provider, extra_bits};
+use crate::config::fips;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
@@ -40,6 +41,9 @@ impl Module {
         self.record_call(session, Call::of("C_GenerateKey", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+            if token.settings.enforces_fips() {
+                fips::check_parameter(mechanism)?;
+            }
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
             let attributes = match mechanism.info.action {
                 Action::GenerateParameters => {

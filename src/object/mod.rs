@@ -5,7 +5,8 @@
 //! `make` builds the attributes of new objects. `key` converts between attributes and the parts
 //! of a key, and `key_type` has the rules of each key type. `computed` computes attributes from
 //! other attributes. `built_in` makes the objects that describe the token itself. `policy`
-//! decides which session may write an object. `strict` applies the policy *strict*.
+//! decides which session may write an object. `strict` applies the policy *strict*, and `fips` the
+//! rules of the validated module.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +20,7 @@ pub(crate) mod bits;
 pub(crate) mod built_in;
 pub(crate) mod clock;
 pub(crate) mod computed;
+pub(crate) mod fips;
 pub(crate) mod key;
 pub(crate) mod key_type;
 pub(crate) mod make;

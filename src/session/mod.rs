@@ -13,7 +13,7 @@ use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::policy::{Access, Rights};
 use crate::object::value::bit_size;
-use crate::object::{Object, key, strict};
+use crate::object::{Object, fips, key, strict};
 use crate::quota::Permit;
 use crate::secret::try_boxed;
 use crate::token::{ClientToken, Token};
@@ -545,6 +545,9 @@ fn find_permitted(
     token.check_key_size(object.attributes()).map_err(|_| Error::KeySizeRange)?;
     if ![Flag::VERIFY, Flag::VERIFY_RECOVER].contains(&usage.key) {
         more_than_verifies(&object)?;
+    }
+    if token.settings.enforces_fips() {
+        fips::permit(mechanism, object.attributes())?;
     }
     if token.settings.is_strict() {
         policy::check_parameter(mechanism)?;

@@ -19,7 +19,7 @@ use crate::object::make::{self, Origin};
 use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
-use crate::object::{Attributes, Home, Object, built_in, computed, strict};
+use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
 use crate::store::counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, Indexer};
 use crate::store::seal::sealing_key::SealingKey;
@@ -249,6 +249,9 @@ impl Token {
         rights.make(&attributes)?;
         if self.settings.is_strict() {
             strict::admit(&attributes)?;
+        }
+        if self.settings.enforces_fips() {
+            fips::admit(&attributes)?;
         }
         attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
         if let Some(uses) = attributes.number(A::JETON_USES_LEFT) {

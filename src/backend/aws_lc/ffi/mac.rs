@@ -33,10 +33,14 @@ pub(crate) fn pbkdf2(
     })
 }
 
-/// Returns the hash for HMAC. Fails with `MechanismInvalid` for SHAKE and BLAKE2b.
+/// Returns the hash for HMAC. Fails with `MechanismInvalid` for SHAKE and BLAKE2b, and for SHA-3 in
+/// AWS-LC FIPS 3.1.0.
 fn fixed(hash: Hash) -> Result<*const aws::EVP_MD> {
     match hash {
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
+        Hash::Sha3_224 | Hash::Sha3_256 | Hash::Sha3_384 | Hash::Sha3_512 if cfg!(feature = "fips") => {
+            Err(Error::MechanismInvalid)
+        }
         hash if hash.is_blake2b() => Err(Error::MechanismInvalid),
         hash => Ok(md(hash)),
     }

@@ -1,0 +1,41 @@
+//! Applies the rules of [`crate::config::fips`] to keys.
+
+use super::key_type::ec;
+use super::value::bit_size;
+use super::{Attributes, key};
+use crate::config::fips;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType};
+use crate::mechanism::Mechanism;
+
+/// Fails unless the parameter of the mechanism and the key are approved.
+pub(crate) fn permit(mechanism: &Mechanism, attributes: &Attributes) -> Result<()> {
+    fips::check_parameter(mechanism)?;
+    admit(attributes)?;
+    match key::secret(attributes) {
+        Ok(value) if !fips::approves_len(mechanism.info, value.len()) => Err(Error::KeySizeRange),
+        _ => Ok(()),
+    }
+}
+
+/// Fails with `KeySizeRange` if an object is a key whose type or size no approved service has.
+pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
+    let Some(object_type) = attributes.object_type().filter(|object_type| object_type.is_key()) else {
+        return Ok(());
+    };
+    let approved = match attributes.number(A::KEY_TYPE).map(KeyType) {
+        Some(KeyType::RSA) => {
+            attributes.bytes(A::MODULUS).is_none_or(|modulus| bit_size(modulus) >= fips::RSA_BITS)
+        }
+        Some(KeyType::EC | KeyType::EC_EDWARDS) => {
+            ec::named_curve(attributes).is_ok_and(fips::approves_curve)
+        }
+        Some(KeyType::ML_KEM) => true,
+        Some(KeyType::DES3 | KeyType::CHACHA20) => false,
+        _ => {
+            object_type.is_secret()
+                && key::secret(attributes).is_ok_and(|value| value.len() >= fips::SECRET_LEN)
+        }
+    };
+    if approved { Ok(()) } else { Err(Error::KeySizeRange) }
+}
