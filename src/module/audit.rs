@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use super::{Derived, Module};
 use crate::audit::{Audit, ObjectName, Record};
+use crate::config::fips;
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Mechanism, MechanismRow, Params};
-use crate::object::Object;
 use crate::object::policy::Rights;
+use crate::object::{self, Object};
 use crate::session::{Owner, Session};
 use crate::token::ClientToken;
 
@@ -114,6 +115,13 @@ impl Module {
             let is_needed = T::OBJECTS || session.token.settings.audit.is_some();
             Ok(is_needed.then(|| (Arc::clone(&session.token), session.rights())))
         };
+        let work = || {
+            let made = work()?;
+            if let (true, Some(mechanism)) = (cfg!(feature = "fips"), call.mechanism) {
+                self.judge(session, mechanism, call.objects, &made.handles());
+            }
+            Ok(made)
+        };
         // The work itself fails if the session handle is invalid.
         let Ok(Some((token, rights))) = self.sessions.with(session, needed) else { return work() };
         let work = || {
@@ -145,6 +153,30 @@ impl Module {
             note(audit, &token, session, &call, objects, result);
         }
         outcome
+    }
+
+    /// Records whether a call without an operation was an approved service: the mechanism, its
+    /// parameter, the keys that it used and those that it made.
+    fn judge(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        used: &[ObjectHandle],
+        made: &[ObjectHandle],
+    ) {
+        const FUNCTIONS: u64 =
+            does::GENERATE | does::GENERATE_KEY_PAIR | does::DERIVE | does::ENCAPSULATE | does::DECAPSULATE;
+        let permits = |object: Arc<Object>| object::fips::permit(mechanism, object.attributes()).is_ok();
+        let approved = self.access(session).is_ok_and(|(token, rights)| {
+            fips::approved(mechanism.info) & FUNCTIONS != 0
+                && !made.is_empty()
+                && used.iter().chain(made).all(|key| token.key_object(rights, *key).is_ok_and(permits))
+        });
+        // Another thread may have closed the session.
+        let _ = self.sessions.with(session, |session| {
+            session.approved = approved;
+            Ok(())
+        });
     }
 }
 

@@ -15,7 +15,17 @@ impl Module {
         session: SessionHandle,
         work: impl FnOnce(&mut Session) -> Result<T>,
     ) -> Result<T> {
-        self.sessions.with(session, work)
+        if !cfg!(feature = "fips") {
+            return self.sessions.with(session, work);
+        }
+        self.sessions.with(session, |session| {
+            let before = session.active();
+            let outcome = work(session);
+            if outcome.is_ok() {
+                session.judge(before);
+            }
+            outcome
+        })
     }
 }
 

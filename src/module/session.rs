@@ -176,10 +176,11 @@ impl Module {
         })
     }
 
-    /// `C_GetSessionValidationFlags`, `CKS_LAST_VALIDATION_OK`. Returns no flag, because no
-    /// authority has validated this token, and it has no validation object.
+    /// `C_GetSessionValidationFlags`, `CKS_LAST_VALIDATION_OK`. Returns the flag of the validation
+    /// object if the last operation was an approved service. Only the build with the validated
+    /// module has both.
     pub fn validation_flags(&self, session: SessionHandle) -> Result<u64> {
-        self.access(session).map(|_| 0)
+        self.sessions.with(session, |session| Ok(u64::from(session.approved)))
     }
 
     /// `C_Logout`

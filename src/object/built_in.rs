@@ -25,8 +25,8 @@ pub(crate) const CLASSES: [ObjectClass; 4] =
     [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE, ObjectClass::VALIDATION];
 
 /// Returns a profile object for each profile, a mechanism object for each of these mechanisms, and
-/// the clock. There is no counter and no display. There is no validation object either, because no
-/// authority has validated the token.
+/// the clock. There is no counter and no display. Only the build with the validated module has a
+/// validation object.
 pub(crate) fn objects(
     mechanisms: impl Iterator<Item = MechanismType>,
     provider: &'static Provider,
@@ -35,15 +35,43 @@ pub(crate) fn objects(
         PROFILES.iter().map(|(id, name)| (ObjectClass::PROFILE, A::PROFILE_ID, *id, (*name).to_owned()));
     let mechanisms = mechanisms.map(|id| (ObjectClass::MECHANISM, A::MECHANISM_TYPE, id.0, id.to_string()));
     let clock = (ObjectClass::HW_FEATURE, A::HW_FEATURE_TYPE, value::HW_CLOCK, "CKH_CLOCK".to_owned());
-    profiles
-        .chain(mechanisms)
-        .chain([clock])
-        .map(|(class, kind, number, name)| {
-            let mut attributes = Attributes::default();
-            attributes.put(A::CLASS, Value::Number(class.0));
-            attributes.put(kind, Value::Number(number));
-            attributes.put(A::UNIQUE_ID, Value::Bytes(name.as_bytes().into()));
-            Object::new(Home::BuiltIn, attributes, provider)
-        })
-        .collect()
+    let objects = profiles.chain(mechanisms).chain([clock]).map(|(class, kind, number, name)| {
+        let mut attributes = Attributes::default();
+        attributes.put(A::CLASS, Value::Number(class.0));
+        attributes.put(kind, Value::Number(number));
+        attributes.put(A::UNIQUE_ID, Value::Bytes(name.as_bytes().into()));
+        Object::new(Home::BuiltIn, attributes, provider)
+    });
+    objects.chain(cfg!(feature = "fips").then(|| validation(provider))).collect()
+}
+
+/// Returns what is known of the validation of the module. `JETON_FIPS_CERTIFICATE` gives the
+/// certificate at build time, because it depends on the platform and on how the module was built.
+fn validation(provider: &'static Provider) -> Result<Object> {
+    let certificate = option_env!("JETON_FIPS_CERTIFICATE").unwrap_or_default();
+    let authority = if certificate.is_empty() { value::NO_AUTHORITY } else { value::CMVP };
+    let mut attributes = Attributes::default();
+    for (id, number) in [
+        (A::CLASS, ObjectClass::VALIDATION.0),
+        (A::VALIDATION_TYPE, value::VALIDATION_OF_SOFTWARE),
+        (A::VALIDATION_LEVEL, 1),
+        (A::VALIDATION_FLAG, 1),
+        (A::VALIDATION_AUTHORITY_TYPE, authority),
+    ] {
+        attributes.put(id, Value::Number(number));
+    }
+    for (id, text) in [
+        (A::UNIQUE_ID, "CKO_VALIDATION"),
+        // FIPS 140-3.
+        (A::VALIDATION_VERSION, "\x03\0"),
+        (A::VALIDATION_MODULE_ID, "AWS-LC FIPS 3.1.0"),
+        (A::VALIDATION_COUNTRY, "US"),
+        (A::VALIDATION_CERTIFICATE_IDENTIFIER, certificate),
+        (A::VALIDATION_CERTIFICATE_URI, ""),
+        (A::VALIDATION_VENDOR_URI, "https://github.com/aws/aws-lc"),
+        (A::VALIDATION_PROFILE, ""),
+    ] {
+        attributes.put(id, Value::Bytes(text.as_bytes().into()));
+    }
+    Object::new(Home::BuiltIn, attributes, provider)
 }

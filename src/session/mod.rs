@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
-use crate::config::{LEAST_RSA_BITS, strict as policy};
+use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params};
@@ -60,6 +60,8 @@ pub struct Session {
     pub(crate) access: Access,
     /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
     pub(crate) asynchronous: bool,
+    /// Whether the last operation that completed was an approved service of the validated module.
+    pub(crate) approved: bool,
     /// The active search.
     pub(crate) find: Option<Find>,
     /// The lock of the requests of an agent's client: see [`turn`](Self::turn).
@@ -129,8 +131,8 @@ impl Session {
         asynchronous: bool,
         memory: Option<Permit>,
     ) -> Self {
-        let (find, turn, operations) = Default::default();
-        Self { handle, token, access, asynchronous, find, turn, _memory: memory, operations }
+        let (approved, find, turn, operations) = Default::default();
+        Self { handle, token, access, asynchronous, approved, find, turn, _memory: memory, operations }
     }
 
     /// Returns the rights of the session under the current login.
@@ -143,6 +145,25 @@ impl Session {
     pub fn active(&self) -> u16 {
         const FIND: u16 = 1 << 12;
         self.operations.active() | if self.find.is_some() { FIND } else { 0 }
+    }
+
+    /// Records whether the operations that a call has completed were approved. `before` is
+    /// [`active`](Self::active) before the call. A message-based operation completes a message
+    /// without an end, so none counts as approved.
+    pub(crate) fn judge(&mut self, before: u16) {
+        const WITH_END: u16 = 0xff;
+        const MESSAGES: u16 = 0xf00;
+        let active = self.active();
+        let completed = before & !active & WITH_END;
+        if (before | active) & MESSAGES != 0 {
+            self.approved = false;
+        } else if completed != 0 {
+            let (token, rights) = (Arc::clone(&self.token), self.rights());
+            self.approved = self.operations.each().enumerate().all(|(place, (_, operation))| {
+                completed >> place & 1 == 0
+                    || operation.used().is_some_and(|used| is_approved(&token, rights, used))
+            });
+        }
     }
 
     /// Returns whether the active signature is a one-time password: its output has pointers.
@@ -554,6 +575,17 @@ fn find_permitted(
         strict::usable(&object)?;
     }
     Ok(object)
+}
+
+fn is_approved(
+    token: &ClientToken,
+    rights: Rights,
+    (mechanism, key): (&Mechanism, Option<(ObjectHandle, Usage)>),
+) -> bool {
+    let approved = approvals::approved(mechanism.info);
+    let Some((key, usage)) = key else { return approved != 0 };
+    let permits = |object: Arc<Object>| fips::permit(mechanism, object.attributes()).is_ok();
+    approved & usage.mechanism != 0 && token.key_object(rights, key).is_ok_and(permits)
 }
 
 /// Fails with `KeySizeRange` if the key is an RSA key that is so short that it only verifies.

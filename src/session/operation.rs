@@ -384,6 +384,8 @@ pub(super) trait Lifecycle {
     /// Ends the operation and drops its engine if the engine has a key. Otherwise does nothing.
     fn clear_key(&mut self);
     fn waits(&self) -> Option<PinTurn>;
+    /// Returns the mechanism of the engine, and the key with its use.
+    fn used(&self) -> Option<(&Mechanism, Option<(ObjectHandle, Usage)>)>;
     /// Unlocks the operation if it waits for a PIN and has that turn. Returns whether it does.
     fn unlock(&mut self, turn: PinTurn) -> bool;
 }
@@ -404,6 +406,10 @@ impl<E: Engine> Lifecycle for Operation<E> {
             Reuse::Never(turn) if self.stage == Stage::Locked => Some(turn),
             _ => None,
         }
+    }
+
+    fn used(&self) -> Option<(&Mechanism, Option<(ObjectHandle, Usage)>)> {
+        self.kept.as_ref().map(|kept| (&kept.mechanism, kept.usage.map(|usage| (kept.key, usage))))
     }
 
     fn unlock(&mut self, turn: PinTurn) -> bool {
