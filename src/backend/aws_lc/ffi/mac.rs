@@ -111,10 +111,23 @@ impl Hmac {
 
     /// Starts a new message with the same key.
     pub(crate) fn reset(&mut self) -> Result<()> {
+        #[cfg(feature = "fips")]
+        self.end();
         // SAFETY: the context is ours and has a key and a hash, which null arguments keep.
         check("HMAC_Init_ex", unsafe {
             aws::HMAC_Init_ex(self.context.as_ptr(), ptr::null(), 0, ptr::null(), ptr::null_mut())
         })
+    }
+}
+
+impl Hmac {
+    /// Ends the message if it has data: AWS-LC FIPS 3.1.0 would take the empty key in place of the
+    /// old one for the next message. The C function ignores a context that has ended.
+    #[cfg(feature = "fips")]
+    fn end(&mut self) {
+        let mut code = zeroize::Zeroizing::new([0; 64]);
+        // SAFETY: the context is ours, and no hash of HMAC is longer than `code`.
+        unsafe { aws::HMAC_Final(self.context.as_ptr(), code.as_mut_ptr(), &mut 0) };
     }
 }
 

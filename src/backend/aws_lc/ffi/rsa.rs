@@ -28,8 +28,8 @@ impl Rsa {
         let rsa = Self(owned("RSA_new", unsafe { aws::RSA_new() })?);
         #[cfg(feature = "fips")]
         if bits >= 2048 && e.to_bytes() == [1, 0, 1] {
-            // SAFETY: the key is ours and new. Null means no callback. The function chooses this `e`,
-            // and tests the pair.
+            // SAFETY: the key is ours and new. Null means no callback. The function has this `e`.
+            // It also tests the pair.
             let code = unsafe { aws::RSA_generate_key_fips(rsa.0.as_ptr(), bits, std::ptr::null_mut()) };
             check("RSA_generate_key_fips", code)?;
             return Ok(rsa);
