@@ -16,6 +16,8 @@ mod derive;
 mod dh;
 mod dsa;
 mod files;
+#[cfg(feature = "fips")]
+mod fips;
 mod formats;
 mod forms;
 mod generate;
