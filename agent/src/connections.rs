@@ -12,19 +12,21 @@ use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::id::ObjectHandle;
 use jeton::module::Module;
+use jeton::quota::Permit;
 use jeton::token::with_handle;
-use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::channel::{Channel, KEPT, STAY};
 use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as wire, Malformed, Reply, Request};
 use tracing::{debug, error, info, warn};
 
 use crate::budget::{Budget, WAIT};
+use crate::given::{drop_room, room};
 use crate::peer::Peer;
 use crate::register::{Client, Register};
 use crate::rules::{Rule, Rules, Verdict};
 use crate::ticket::Tickets;
 use crate::tls;
-use crate::{Agent, Connection, KEPT, PROGRESS, lock};
+use crate::{Agent, Connection, PROGRESS, lock};
 
 /// The stack of a connection's thread. ML-DSA of AWS-LC needs the most.
 const STACK: usize = 512 * 1024;
@@ -101,7 +103,7 @@ impl Agent {
     /// Serves a connection until it ends.
     pub fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: Peer) {
         let Some((standing, permit)) = self.register.admit(peer, stream.descriptor()) else { return };
-        let mut channel = Channel::new(stream, self.asking, KEPT);
+        let mut channel = Channel::new(stream, self.asking);
         // Dropped before the channel: the register has no descriptor that is closed.
         let mut connection =
             Connection { agent: self, standing, _permit: permit, application: None, number: 0 };
@@ -121,6 +123,12 @@ fn accepted<T>(outcome: io::Result<T>) -> Option<T> {
             None
         }
     }
+}
+
+/// Drops the long buffers of a connection.
+fn shrink(channel: &mut Channel) {
+    channel.shrink();
+    drop_room();
 }
 
 /// Limits how long a peer of this host may take.
@@ -148,12 +156,18 @@ impl Connection<'_> {
     /// Answers messages until the connection ends.
     fn run(&mut self, channel: &mut Channel) -> io::Result<()> {
         let mut has_begun = false;
+        let client = Arc::clone(&self.standing.client);
+        // The memory of a long request, and of long buffers until the next one.
+        let mut permit = None;
         while !self.agent.register.is_ending() {
             let limit = if self.application.is_some() { self.longest() } else { wire::MAX_FIRST };
-            // The memory of a long request, until the answer has been sent.
-            let mut permit = None;
-            let client = Arc::clone(&self.standing.client);
+            if permit.is_some() && !self.has_ended(STAY) {
+                shrink(channel);
+                permit = None;
+            }
             let admit = |len| {
+                drop_room();
+                permit = None;
                 permit = client.requests.take(len, WAIT);
                 permit.is_some()
             };
@@ -176,6 +190,16 @@ impl Connection<'_> {
             self.agent.latencies.note(start.elapsed());
             channel.send()?;
             channel.wipe();
+            // Long buffers stay, but half of the quota is for connections that need one now.
+            let requests = &client.requests;
+            let long = if channel.long() == 0 { 0 } else { channel.long() + room() };
+            let held = permit.as_ref().map_or(0, Permit::bytes);
+            let stays = long != 0 && requests.used() - held + long <= requests.limit() / 2;
+            let next = if stays { requests.try_take(long) } else { None };
+            if next.is_none() {
+                shrink(channel);
+            }
+            permit = next;
             if matches!(self.standing.verdict, Verdict::Refused) {
                 return Ok(());
             }

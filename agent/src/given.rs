@@ -1,10 +1,12 @@
 //! The arguments of a call, as the agent passes them to the C interface. All pointers point to
 //! memory of these types or to the message, or are `NULL`, whatever the message says.
 
+use std::cell::RefCell;
 use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Argument, Content, Input};
+use jeton_agent_wire::channel::{KEPT, wipe};
 use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_PLAIN, MAX_ROOM, Parameter};
 use jeton_agent_wire::{MAX_SHORT, Malformed, mechanism};
 use serde_bytes::Bytes;
@@ -133,6 +135,23 @@ impl<'a> Given<'a> {
     }
 }
 
+thread_local! {
+    /// The memory of an output, wiped. The next output of the connection takes it.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the size of the memory that stays for the next output.
+pub fn room() -> usize {
+    ROOM.with_borrow(Vec::capacity)
+}
+
+/// Drops that memory if it is long.
+pub fn drop_room() {
+    if room() > KEPT {
+        ROOM.take();
+    }
+}
+
 /// A buffer for the C interface.
 pub struct Buffer {
     given: bool,
@@ -152,7 +171,12 @@ impl Buffer {
         let size = if *given && len != u64::MAX { (len * item) as usize } else { 0 };
         // The answer has a copy.
         budget.take(2 * size)?;
-        let bytes = vec![0; size];
+        let mut bytes = ROOM.take();
+        if bytes.capacity() < size {
+            drop(bytes);
+            bytes = vec![0; size];
+        }
+        bytes.resize(size, 0);
         Ok(Self { given: *given, has_len: room.is_some(), len, item, bytes })
     }
 
@@ -185,6 +209,13 @@ impl Buffer {
         let len = self.len.saturating_mul(self.item).min(self.bytes.len() as u64);
         let written = if code == CKR_OK && self.given { &self.bytes[..len as usize] } else { &[] };
         outputs.push(Bytes::new(written));
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+        ROOM.set(std::mem::take(&mut self.bytes));
     }
 }
 

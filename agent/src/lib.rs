@@ -26,6 +26,7 @@ use jeton::id::SlotId;
 use jeton::module::Module;
 use jeton::quota::Permit;
 use jeton_agent_wire::Application as Name;
+use jeton_agent_wire::channel::KEPT;
 
 use figures::Latencies;
 use pins::Pins;
@@ -34,9 +35,6 @@ use register::{Register, Standing};
 use ticket::Tickets;
 use tls::Gate;
 
-/// The longest buffer that a connection keeps between two messages. Longer messages take their
-/// memory from the client's quota.
-const KEPT: usize = 64 * 1024;
 /// What a connection takes from the client's quota: both buffers, and as much for its stack and for
 /// small calls.
 const CONNECTION: usize = 4 * KEPT;

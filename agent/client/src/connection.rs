@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jeton_agent_wire::channel::{Channel, KEPT};
+use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::{self as wire, MAX_FIRST, MAX_MESSAGE, Reply, Request};
 use serde::Deserialize;
 
@@ -217,7 +217,7 @@ mod tls {
 
 pub struct Connection {
     _listed: Listed,
-    channel: Channel,
+    pub channel: Channel,
     /// The number of the last request with calls.
     pub number: u32,
     /// Whether the last request has its answer. Otherwise no other one is sent.
@@ -253,20 +253,15 @@ impl Connection {
         let (channel, listed) = match address {
             Address::Unix(path) => {
                 let (socket, listed) = system::connect_unix(path, LIMITS)?;
-                (Channel::new(socket, most, KEPT), listed)
+                (Channel::new(socket, most), listed)
             }
             #[cfg(feature = "tls")]
             Address::Tls(host) => {
                 let (tls, listed) = host.open()?;
-                (Channel::new(tls, most, KEPT), listed)
+                (Channel::new(tls, most), listed)
             }
         };
         Ok(Self { _listed: listed, channel, number: 0, is_answered: true, address: address.clone() })
-    }
-
-    /// Returns whether the agent has closed the connection.
-    pub fn is_dead(&self) -> bool {
-        self.channel.is_dead()
     }
 
     /// Returns the message to send.
@@ -309,11 +304,6 @@ impl Connection {
         self.channel.whole = BRIEF;
         self.channel.receive(MAX_FIRST, |_| true).map_err(|error| Lost { sent: true, error })?;
         wire::decode(self.channel.parts().0).map_err(|_| Lost::malformed())
-    }
-
-    /// Wipes both messages, which may have a PIN or a key.
-    pub fn wipe(&mut self) {
-        self.channel.wipe();
     }
 }
 

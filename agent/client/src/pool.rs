@@ -175,7 +175,7 @@ impl Pool {
     fn take_within(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Refusal> {
         let epoch = lock(&self.link).epoch;
         while let Some(line) = { lock(&self.idle).pop() } {
-            if line.epoch == epoch && !line.connection.is_dead() {
+            if line.epoch == epoch && !line.connection.channel.is_dead() {
                 return Ok(Linked { pool: self, line: Some(line) });
             }
         }
@@ -336,8 +336,9 @@ impl DerefMut for Linked<'_> {
 impl Drop for Linked<'_> {
     fn drop(&mut self) {
         let Some(mut line) = self.line.take() else { return };
-        line.connection.wipe();
+        line.connection.channel.wipe();
         let mut idle = lock(&self.pool.idle);
+        idle.iter_mut().for_each(|other| other.connection.channel.rest());
         if idle.len() < KEPT && self.pool.is_open() && line.connection.is_answered {
             idle.push(line);
         }

@@ -12,8 +12,10 @@ pub use crate::system::wipe;
 /// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
 /// shorter, so that a buffer does not move and leave a copy of them.
 const READ: usize = 8 * 1024;
-/// Buffers of a client that are longer lose their memory after a message.
-pub const KEPT: usize = 1 << 20;
+/// The longest buffer that a connection always keeps between two messages.
+pub const KEPT: usize = 64 * 1024;
+/// Longer buffers stay until they were not needed for this time.
+pub const STAY: Duration = Duration::from_secs(1);
 /// A message takes at most a second for this number of bytes, and [`Channel::whole`].
 const PACE: usize = 1 << 16;
 
@@ -21,8 +23,8 @@ const PACE: usize = 1 << 16;
 pub struct Channel {
     stream: Box<dyn Stream>,
     patience: Patience,
-    /// Buffers that are longer lose their memory after a message.
-    kept: usize,
+    /// When a long buffer was last needed.
+    needed: Instant,
     /// The message to send.
     pub frame: Vec<u8>,
     /// The message that was received, with its header.
@@ -36,12 +38,12 @@ pub struct Channel {
 
 impl Channel {
     /// Returns a channel. `most` is the number of threads of this process that may ask for messages
-    /// without sleeping. Buffers of more than `kept` bytes lose their memory after a message.
-    pub fn new(stream: impl Stream + 'static, most: usize, kept: usize) -> Self {
+    /// without sleeping.
+    pub fn new(stream: impl Stream + 'static, most: usize) -> Self {
         let patience = Patience::new(most);
         let (frame, received) = (Vec::with_capacity(READ), vec![0; READ]);
-        let whole = Duration::from_secs(20);
-        Self { stream: Box::new(stream), patience, kept, frame, received, len: 0, whole }
+        let (whole, needed) = (Duration::from_secs(20), Instant::now());
+        Self { stream: Box::new(stream), patience, needed, frame, received, len: 0, whole }
     }
 
     /// Returns whether the peer has closed the stream, or sent something without a request.
@@ -61,14 +63,16 @@ impl Channel {
 
     /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
     /// the stream, and with `InvalidData` if it sent something else. `admit` gets the length of a
-    /// message for which the buffer grows past what it keeps, and says whether it may. If the
-    /// socket has a limit of time, fails with `WouldBlock` before the first byte, and with
-    /// `TimedOut` after it.
+    /// message that needs a longer buffer than there is, and says whether it may have one. No long
+    /// buffer is left when it is called. If the socket has a limit of time, fails with `WouldBlock`
+    /// before the first byte, and with `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
         let (mut got, mut is_admitted, mut start) = (0, false, None);
         self.len = 0;
         loop {
-            match self.patience.read(&mut *self.stream, &mut self.received[got..]) {
+            // No more than this stays if the message needs another buffer.
+            let end = if got < HEADER { self.received.len().min(KEPT) } else { self.received.len() };
+            match self.patience.read(&mut *self.stream, &mut self.received[got..end]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(some) => got += some,
                 // The socket has a limit for the time without progress.
@@ -91,7 +95,8 @@ impl Channel {
                 return Ok(());
             }
             in_time(*start.get_or_insert_with(Instant::now), self.whole, got)?;
-            if len > self.kept && !is_admitted {
+            if len > KEPT.max(self.received.len()) && !is_admitted {
+                self.shrink_to(got);
                 is_admitted = admit(len);
                 if !is_admitted {
                     return Err(io::ErrorKind::OutOfMemory.into());
@@ -111,17 +116,44 @@ impl Channel {
         (&self.received[HEADER..self.len.max(HEADER)], &mut self.frame)
     }
 
-    /// Wipes both messages, which may have a PIN or a key.
+    /// Wipes both messages, which may have a PIN or a key. Then drops long buffers that are not
+    /// needed any more.
     pub fn wipe(&mut self) {
         wipe(&mut self.frame);
         wipe(&mut self.received[..self.len]);
-        if self.received.len() > self.kept {
-            self.received = vec![0; READ];
+        if self.frame.len().max(self.len) > KEPT {
+            self.needed = Instant::now();
         }
-        if self.frame.capacity() > self.kept {
-            self.frame = Vec::with_capacity(READ);
-        }
+        self.frame.clear();
         self.len = 0;
+        self.rest();
+    }
+
+    /// Drops long buffers that are not needed any more.
+    pub fn rest(&mut self) {
+        if self.long() != 0 && self.needed.elapsed() > STAY {
+            self.shrink();
+        }
+    }
+
+    /// Returns the memory of the buffers if one of them is long; otherwise 0.
+    pub fn long(&self) -> usize {
+        let sizes = [self.received.len(), self.frame.capacity()];
+        if sizes.iter().any(|size| *size > KEPT) { sizes.iter().sum() } else { 0 }
+    }
+
+    /// Drops long buffers. Both messages were wiped.
+    pub fn shrink(&mut self) {
+        self.shrink_to(0);
+    }
+
+    /// Drops long buffers, but keeps these first bytes of a message.
+    fn shrink_to(&mut self, got: usize) {
+        if self.long() != 0 {
+            self.frame = Vec::with_capacity(READ);
+            self.received.truncate(got.max(READ));
+            self.received.shrink_to_fit();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::{Channel, KEPT};
+use crate::channel::Channel;
 use crate::system::connect;
 use crate::{MAX_MESSAGE, Reply, Request, decode, encode};
 
@@ -40,7 +40,7 @@ pub fn lock(socket: &Path, client: Option<&str>) -> io::Result<Option<u64>> {
 
 fn ask<T>(socket: &Path, request: &Request<'_>, take: impl FnOnce(Reply<'_>) -> Option<T>) -> io::Result<T> {
     let foreign = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another protocol");
-    let mut channel = Channel::new(connect(socket)?, 1, KEPT);
+    let mut channel = Channel::new(connect(socket)?, 1);
     encode(request, &mut channel.frame).map_err(|_| io::ErrorKind::InvalidInput)?;
     channel.send()?;
     channel.receive(MAX_MESSAGE, |_| true)?;
