@@ -6,13 +6,42 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::{OpenFile, UNKNOWN};
+use super::rows::change;
+use super::{OpenFile, UNKNOWN, lock, wal_index};
+use crate::error::Result;
+use crate::store::Change;
 
 /// The shortest pause between two loads that only look for altered rows, as a multiple of the
 /// duration of a load.
 const SHARE: u32 = 16;
 
+/// The time for which SQLite is not asked while the header of the log's index stays the same.
+const TRUSTED: Duration = Duration::from_secs(1);
+
 impl OpenFile {
+    /// Returns whether there was a commit since that state, or a suspicious write. Asks SQLite only
+    /// if the header of the log's index has changed since, and once a second.
+    pub(super) fn changed_since(&self, seen: Change) -> Result<bool> {
+        let reader = lock(&self.reader);
+        // For a file that is open read-only, SQLite would create an index.
+        let has_log = self.still().is_none();
+        let header = has_log.then(|| wal_index::header(&reader)).flatten();
+        drop(reader);
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(header), Some((known, change, at))) = (header, asked)
+            && (known, change) == (header, seen)
+            && at.elapsed() < TRUSTED
+            && !self.others_wrote.load(Ordering::Acquire)
+        {
+            return Ok(false);
+        }
+        let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
+        let changed = changed || self.is_look_due();
+        let asked = header.filter(|_| !changed).map(|header| (header, seen, Instant::now()));
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        Ok(changed)
+    }
+
     /// Notes whether another connection committed since the last call.
     pub(super) fn note_others(&self, writer: &Connection) -> rusqlite::Result<()> {
         let version = data_version(writer)?;

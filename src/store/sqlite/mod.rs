@@ -21,6 +21,7 @@ pub(crate) mod source;
 mod stamp;
 mod still;
 mod stored;
+mod wal_index;
 
 pub use stored::SqliteStore;
 
@@ -72,6 +73,9 @@ struct OpenFile {
     data_version: AtomicI64,
     /// Whether another connection committed since the rows were last loaded.
     others_wrote: AtomicBool,
+    /// The header of the log's index and the change number when SQLite was last asked and found no
+    /// change, and the time.
+    asked: Mutex<Option<(wal_index::Header, Change, Instant)>>,
     /// When the rows were last loaded, and how long that took.
     loaded: Mutex<Option<(Instant, Duration)>>,
     /// When the removal of old bytes is tried again; `None` if there are no old bytes.
@@ -216,11 +220,6 @@ impl OpenFile {
             let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
             Ok(format < FORMAT)
         })
-    }
-
-    fn changed_since(&self, seen: Change) -> Result<bool> {
-        let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
-        Ok(changed || self.is_look_due())
     }
 
     fn copy(&self, path: &Path) -> Result<()> {

@@ -88,6 +88,7 @@ impl OpenFile {
             schema: AtomicI64::new(UNKNOWN),
             data_version: AtomicI64::new(UNKNOWN),
             others_wrote: AtomicBool::new(false),
+            asked: Mutex::default(),
             loaded: Mutex::default(),
             scrub_due: Mutex::new(log.then(Instant::now)),
         };
