@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracing::warn;
 
 use super::epoch::Epoch;
-use super::objects::{self, Content, Objects};
+use super::objects::{self, Content, Entry, Objects};
 use super::search::Plan;
 use super::{ChangeGuard, MOST_LOADS, State, Token};
 use crate::error::{Error, Result};
@@ -27,6 +27,7 @@ use crate::object::{Attributes, Home, Object, built_in};
 use crate::quota::{Permit, Quota};
 use crate::store::Tag;
 use crate::store::seal::TokenKey;
+use crate::store::seal::index::IndexKeys;
 
 /// A token as one application uses it. Its methods need a session of the application. Those of the
 /// [`Token`] need none.
@@ -41,8 +42,9 @@ pub struct ClientToken {
     logouts: AtomicU64,
     /// The session objects. The first one creates the collection.
     session_objects: OnceLock<Objects>,
-    /// Held from the choice of a session object's handle until the object has it.
-    handles: Mutex<()>,
+    /// Locked from the choice of a session object's handle until the object has it. The index has
+    /// the session objects up to this handle.
+    indexed: Mutex<ObjectHandle>,
     identity: Option<Arc<Identity>>,
 }
 
@@ -96,7 +98,7 @@ impl ClientToken {
             read_write_sessions: AtomicU64::new(0),
             logouts: AtomicU64::new(0),
             session_objects: OnceLock::new(),
-            handles: Mutex::default(),
+            indexed: Mutex::new(ObjectHandle(0)),
             identity,
         });
         let mut clients = token.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -375,7 +377,7 @@ impl ClientToken {
     /// Adds a session object. Returns its new handle.
     fn insert_in_session(&self, object: Object) -> ObjectHandle {
         let objects = self.session_objects.get_or_init(Objects::default);
-        let _chosen = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = match objects::asked().filter(|handle| objects.is_private(*handle).is_none()) {
             Some(handle) => {
                 self.token.objects.skip_to(handle);
@@ -383,8 +385,16 @@ impl ClientToken {
             }
             None => self.token.objects.new_handle(),
         };
-        objects.insert(handle, self.entry(object, Tag::default()));
+        indexed.0 = indexed.0.min(handle.0 - 1);
+        objects.insert(handle, Entry::of_session(object, IndexKeys::new()));
         handle
+    }
+
+    /// Adds the session objects to the index that were made since the last search. Most of them are
+    /// destroyed before anyone searches.
+    fn index_new(&self, objects: &Objects) {
+        let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
+        *indexed = objects.index_after(*indexed, |object| self.index_keys(object));
     }
 
     /// Removes private objects if a logout happened during the call: the logout did not see the new
@@ -437,7 +447,8 @@ impl ClientToken {
         let Home::Token(id) = old.home else {
             let mut new = make(&old)?;
             self.hold_object(&mut new)?;
-            let new = self.entry(new, tag);
+            let index_keys = self.index_keys(&new);
+            let new = Entry::of_session(new, index_keys);
             self.session_objects.get_or_init(Objects::default).replace(handle, new);
             self.bump();
             return Ok(());
@@ -581,6 +592,7 @@ impl ClientToken {
         if plan.token != Some(true)
             && let Some(objects) = self.session_objects.get()
         {
+            self.index_new(objects);
             let stored = found.len();
             found.append(&mut objects.search(&plan, load));
             if stored != 0 && stored != found.len() {

@@ -1,7 +1,6 @@
 //! A token: its PINs and its objects, which all applications of a process share.
 
 use std::borrow::Cow;
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -21,7 +20,7 @@ use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
 use crate::store::counter::Counter;
-use crate::store::seal::index::{INDEXER_KEY, Indexer};
+use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
 use crate::store::seal::sealing_key::SealingKey;
 use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
@@ -46,7 +45,7 @@ pub(crate) use rewrite::{NewPins, Rekey, Sealing, Serials};
 
 use commit::Queue;
 use load::NextPoll;
-use objects::{Content, Entry, Objects};
+use objects::{Content, Objects};
 use pin::Tally;
 use search::in_session;
 use uses::Counted;
@@ -335,13 +334,13 @@ impl Token {
         if self.settings.is_strict() { strict::admit_pair(public, private) } else { Ok(()) }
     }
 
-    fn entry(&self, object: Object, tag: Tag) -> Entry {
-        let private = object.flag(Flag::PRIVATE);
+    /// Returns the index keys of a session object.
+    fn index_keys(&self, object: &Object) -> IndexKeys {
         let mut index_keys = self.public_indexer.index_keys(object.attributes());
-        if private {
+        if object.flag(Flag::PRIVATE) {
             index_keys.iter_mut().for_each(|key| *key = in_session(*key));
         }
-        Entry { home: object.home, private, tag, index_keys, object: Some(Arc::new(object)) }
+        index_keys
     }
 
     /// Returns the token object of an entry. Reads it from the store if necessary. Returns `None`
@@ -541,10 +540,9 @@ impl UniqueIds {
 
     fn next(&self) -> [u8; 32] {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
-        let mut text = [b'0'; 32];
-        // 128 bits are 32 hexadecimal digits, so this cannot fail.
-        let _ = write!(&mut text[..], "{:032x}", self.first.wrapping_add(number.into()));
-        text
+        let bytes = self.first.wrapping_add(number.into()).to_be_bytes();
+        let digit = |at: usize| b"0123456789abcdef"[usize::from(bytes[at / 2] >> (4 - at % 2 * 4) & 15)];
+        std::array::from_fn(digit)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -15,6 +15,7 @@ use dashmap::DashMap;
 use super::search::{Plan, WantedKeys};
 use super::walk::{Place, Storage, Visibility, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
+use crate::object::bits::Flag;
 use crate::object::{Home, Object};
 use crate::store::seal::index::IndexKeys;
 use crate::store::{Row, Tag};
@@ -69,7 +70,7 @@ pub(super) fn asked() -> Option<ObjectHandle> {
 pub(super) struct Objects {
     by_handle: DashMap<ObjectHandle, Entry, Spread>,
     by_row: Mutex<HashMap<i64, ObjectHandle>>,
-    by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>, Spread>,
+    by_session: DashMap<SessionHandle, Posting, Spread>,
     index: DashMap<u64, Posting, Spread>,
     walk: RwLock<Walk>,
     last: AtomicU64,
@@ -90,7 +91,8 @@ pub(super) struct Entry {
     pub(super) private: bool,
     /// The tag of its record. It has no meaning for a session object.
     pub(super) tag: Tag,
-    /// The index keys that a search finds the object by.
+    /// The index keys that a search finds the object by. A session object has none before the next
+    /// search.
     pub(super) index_keys: IndexKeys,
     /// The object; `None` until its record is read.
     pub(super) object: Option<Arc<Object>>,
@@ -116,6 +118,12 @@ impl Entry {
         }
     }
 
+    /// Returns the entry of a session object.
+    pub(super) fn of_session(object: Object, index_keys: IndexKeys) -> Self {
+        let (home, private, tag) = (object.home, object.flag(Flag::PRIVATE), Tag::default());
+        Self { home, private, tag, index_keys, object: Some(Arc::new(object)) }
+    }
+
     fn place(&self, handle: ObjectHandle) -> Place {
         let storage = if matches!(self.home, Home::Token(_)) { Storage::Token } else { Storage::Session };
         let visibility = if self.private { Visibility::Private } else { Visibility::Public };
@@ -123,7 +131,7 @@ impl Entry {
     }
 }
 
-/// The objects that have one index key.
+/// The objects that have one index key, or belong to one session.
 enum Posting {
     One(ObjectHandle),
     #[allow(
@@ -220,7 +228,7 @@ impl Objects {
         self.walk.write().unwrap_or_else(PoisonError::into_inner).insert(place);
         // This comes last: if the session is closed meanwhile, its list has the whole object.
         if let Home::Session(session) = home {
-            self.by_session.entry(session).or_default().insert(handle);
+            post(&self.by_session, session, handle);
         }
     }
 
@@ -255,10 +263,7 @@ impl Objects {
                 self.rows().remove(&id);
             }
             Home::Session(session) => {
-                self.by_session.remove_if_mut(&session, |_, handles| {
-                    handles.remove(&handle);
-                    handles.is_empty()
-                });
+                self.by_session.remove_if_mut(&session, |_, handles| handles.remove(handle));
             }
             Home::BuiltIn => {}
         }
@@ -338,7 +343,9 @@ impl Objects {
 
     /// Removes the objects of a session. Returns whether it had any.
     pub(super) fn remove_session(&self, session: SessionHandle) -> bool {
-        let Some((_, going)) = self.by_session.remove(&session) else { return false };
+        let Some((_, handles)) = self.by_session.remove(&session) else { return false };
+        let mut going = Vec::new();
+        handles.extend(&mut going);
         going.into_iter().for_each(|handle| self.remove(handle));
         true
     }
@@ -398,16 +405,26 @@ impl Objects {
     }
 
     fn add_to_index(&self, handle: ObjectHandle, entry: &Entry) {
-        for key in entry.index_keys.iter() {
-            self.index
-                .entry(*key)
-                .and_modify(|posting| {
-                    if !matches!(posting, Posting::One(only) if *only == handle) {
-                        posting.insert(handle);
-                    }
-                })
-                .or_insert(Posting::One(handle));
+        entry.index_keys.iter().for_each(|key| post(&self.index, *key, handle));
+    }
+
+    /// Adds the session objects with greater handles to the index, and returns the greatest handle.
+    /// No session object is inserted meanwhile.
+    pub(super) fn index_after(
+        &self,
+        last: ObjectHandle,
+        index_keys: impl Fn(&Object) -> IndexKeys,
+    ) -> ObjectHandle {
+        let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<_> = walk.iter().rev().map(Place::handle).take_while(|handle| *handle > last).collect();
+        drop(walk);
+        for handle in &new {
+            if let Some(mut entry) = self.by_handle.get_mut(handle) {
+                entry.index_keys = entry.object.as_deref().map(&index_keys).unwrap_or_default();
+                self.add_to_index(*handle, &entry);
+            }
         }
+        new.first().copied().unwrap_or(last)
     }
 
     fn remove_from_index(&self, handle: ObjectHandle, key: u64) {
@@ -417,6 +434,16 @@ impl Objects {
     fn rows(&self) -> MutexGuard<'_, HashMap<i64, ObjectHandle>> {
         self.by_row.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds an object to those that have a key.
+fn post<K: Eq + Hash>(postings: &DashMap<K, Posting, Spread>, key: K, handle: ObjectHandle) {
+    let known = postings.entry(key).and_modify(|posting| {
+        if !matches!(posting, Posting::One(only) if *only == handle) {
+            posting.insert(handle);
+        }
+    });
+    known.or_insert(Posting::One(handle));
 }
 
 /// Returns whether an object has all the index keys and flags of a search.

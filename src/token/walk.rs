@@ -91,7 +91,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Place> {
         self.places.iter().copied().filter(|place| !place.gone())
     }
 
