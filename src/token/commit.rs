@@ -7,6 +7,7 @@
 //! so it succeeds, however often others change the object.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::load::Loading;
 use super::objects::{self, Cached, Entry};
@@ -18,10 +19,17 @@ use crate::store::seal::summary::{RowHash, Summary};
 use crate::store::seal::{self, TokenKey};
 use crate::store::{Change, Purpose, Role, Row, Snapshot, Tag, Transaction, Write};
 
+/// A writer waits for further jobs for at most this part of the time of the last commit.
+const SHARE: u32 = 4;
+/// A commit that took longer counts as this.
+const LONGEST: Duration = Duration::from_millis(40);
+
 /// The jobs of the threads that create objects.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
+    /// Signalled when a thread has appended a job.
+    joined: Condvar,
     /// Signalled when a thread has written jobs.
     written: Condvar,
 }
@@ -32,6 +40,8 @@ struct Waiting {
     jobs: Vec<Arc<Job>>,
     /// Whether a thread writes jobs or is about to. It may leave jobs that came later.
     writing: bool,
+    /// The number of jobs that were written last, and the time that it took.
+    last: (usize, Duration),
 }
 
 impl Queue {
@@ -40,6 +50,7 @@ impl Queue {
     fn join(&self, job: &Arc<Job>) -> Option<Writer<'_>> {
         let mut waiting = self.lock();
         waiting.jobs.push(Arc::clone(job));
+        self.joined.notify_one();
         while waiting.writing {
             waiting = self.written.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             if job.done.get().is_some() {
@@ -47,7 +58,7 @@ impl Queue {
             }
         }
         waiting.writing = true;
-        Some(Writer(self))
+        Some(Writer { queue: self, jobs: 0, since: Instant::now() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -56,18 +67,32 @@ impl Queue {
 }
 
 /// The right to write the jobs of all threads. Its end wakes the threads that wait.
-struct Writer<'a>(&'a Queue);
+struct Writer<'a> {
+    queue: &'a Queue,
+    /// The jobs that were taken, and when.
+    jobs: usize,
+    since: Instant,
+}
 
 impl Writer<'_> {
-    fn take(&self) -> Vec<Arc<Job>> {
-        std::mem::take(&mut self.0.lock().jobs)
+    /// Takes the jobs. Waits for a short time until there are as many as the last time: the threads
+    /// whose jobs were written may begin again at once.
+    fn take(&mut self) -> Vec<Arc<Job>> {
+        let waiting = self.queue.lock();
+        let (usual, took) = waiting.last;
+        let are_few = |waiting: &mut Waiting| waiting.jobs.len() < usual;
+        let waited = self.queue.joined.wait_timeout_while(waiting, took.min(LONGEST) / SHARE, are_few);
+        let jobs = std::mem::take(&mut waited.unwrap_or_else(PoisonError::into_inner).0.jobs);
+        (self.jobs, self.since) = (jobs.len(), Instant::now());
+        jobs
     }
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.0.lock().writing = false;
-        self.0.written.notify_all();
+        let mut waiting = self.queue.lock();
+        (waiting.writing, waiting.last) = (false, (self.jobs, self.since.elapsed()));
+        self.queue.written.notify_all();
     }
 }
 
@@ -88,7 +113,7 @@ impl Token {
         objects: Vec<Object>,
     ) -> Result<Vec<ObjectHandle>> {
         let job = self.job(key, objects)?;
-        if let Some(writer) = self.queue.join(&job) {
+        if let Some(mut writer) = self.queue.join(&job) {
             let change = self.lock_changes();
             let mut jobs = writer.take();
             // The jobs have different keys if the token got a new key while they waited.
