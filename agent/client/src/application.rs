@@ -75,7 +75,7 @@ struct Session {
     waiting: Vec<(usize, Vec<u8>)>,
     /// The `Init` function that succeeded last, for each operation.
     certain: [Certain; 6],
-    /// Whether the last signature that began is a one-time password.
+    /// Whether the last signature that was to begin is a one-time password.
     signs_otp: bool,
 }
 
@@ -268,11 +268,18 @@ impl Application {
         let known = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
         let known = known.ok_or(CKR_SESSION_HANDLE_INVALID)?;
         let mut session = lock(&known.session);
+        let signed_otp = session.signs_otp;
         // SAFETY: the caller's promise.
         let outcome = unsafe {
-            let call = read_call(function, arguments);
-            call.and_then(|call| self.call_in(&known, &mut session, &call, arguments))
+            read_call(function, arguments).and_then(|call| {
+                session.note_mechanism(&call);
+                self.call_in(&known, &mut session, &call, arguments)
+            })
         };
+        // The operation of before goes on. After other errors the agent may have begun this one.
+        if matches!(outcome, Ok(CKR_OPERATION_ACTIVE) | Err(CKR_HOST_MEMORY | CKR_DEVICE_MEMORY)) {
+            session.signs_otp = signed_otp;
+        }
         // A message that lacks a part is another one.
         let lacks_part = ["Update", "Next"].iter().any(|end| function.name().ends_with(end))
             && matches!(outcome, Ok(CKR_DEVICE_MEMORY) | Err(CKR_DEVICE_MEMORY | CKR_HOST_MEMORY));
@@ -443,7 +450,6 @@ impl Application {
                 certain.certainty == self.certainty.load(Ordering::Acquire) && certain.call == encoded;
             if is_free && holds && session.waiting.len() + 1 < wire::MAX_CALLS {
                 session.waiting.push((operation, encoded.to_vec()));
-                session.note_mechanism(call);
                 return Some(CKR_OK);
             }
             return None;
@@ -492,7 +498,6 @@ impl Application {
         {
             let certainty = self.certainty.load(Ordering::Acquire);
             session.certain[operation] = Certain { call: encoded, certainty, signature: None };
-            session.note_mechanism(call);
         }
         if function == Function::C_Sign
             && answer.code == CKR_OK
@@ -517,9 +522,10 @@ impl Application {
             && matches!(function, Function::C_Sign | Function::C_SignFinal)
             && let Some(buffer) = arguments.last().and_then(|argument| argument.buffer())
             && let [_, given] = &mut outputs[..]
+            && !given.is_empty()
         {
             block = given.to_vec();
-            otp::move_pointers(&mut block, 0, buffer.expose_provenance() as u64);
+            otp::move_pointers(&mut block, 0, buffer.expose_provenance() as u64).ok_or(Malformed)?;
             *given = Bytes::new(&block);
         }
         // SAFETY: the caller's promise.
@@ -575,7 +581,8 @@ unsafe fn receive(
 }
 
 impl Session {
-    /// Notes whether a signature that began is a one-time password.
+    /// Notes whether a signature that begins is a one-time password. The agent may begin it and say
+    /// that it did not.
     fn note_mechanism(&mut self, call: &Call<'_>) {
         if let (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) =
             (call.function, &call.arguments[..])

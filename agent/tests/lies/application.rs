@@ -345,7 +345,9 @@ fn encrypt(a: &mut Application) {
 fn one_time_password(a: &mut Application) {
     let mut none = CK_OTP_PARAMS { pParams: null_mut(), ulCount: 0 };
     let mut with = with_parameter(CKM_HOTP, &mut none);
-    call!(a [] C_SignInit(a.handle, &raw mut with, a.keys[2]));
+    if call!(a [] C_SignInit(a.handle, &raw mut with, a.keys[2])) == CKR_OPERATION_ACTIVE {
+        return;
+    }
     let block = two_calls!(a 200 x 1 C_Sign(a.handle, null_mut(), 0));
     if a.outcome.codes.last().is_none_or(|(_, code)| *code != CKR_OK) {
         return;

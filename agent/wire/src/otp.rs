@@ -4,12 +4,14 @@
 use cryptoki_sys::{CK_OTP_PARAM, CK_OTP_SIGNATURE_INFO};
 use jeton_names::structs::{OTP_COUNT, OTP_FIRST, OTP_VALUE, OTP_VALUE_LEN};
 
-/// Replaces each pointer `p` of the block by `p - from + to`. Leaves a block that is not well
-/// formed without any pointer.
-pub fn move_pointers(block: &mut [u8], from: u64, to: u64) {
-    if moved(block, from, to).is_none() {
+/// Replaces each pointer `p` of the block by `p - from + to`. Returns `None`, and leaves a block
+/// without any pointer, if it is not well formed.
+pub fn move_pointers(block: &mut [u8], from: u64, to: u64) -> Option<()> {
+    let moved = moved(block, from, to);
+    if moved.is_none() {
         block.fill(0);
     }
+    moved
 }
 
 fn moved(block: &mut [u8], from: u64, to: u64) -> Option<()> {
