@@ -20,7 +20,10 @@ pub(in crate::module) fn agree(
     wanted: Option<usize>,
 ) -> Result<(Secret, Cut)> {
     let bare = |error| match error {
-        Error::DataInvalid | Error::AttributeValueInvalid => Error::MechanismParamInvalid,
+        // `MechanismInvalid`: this build lacks the hash of the KDF.
+        Error::DataInvalid | Error::AttributeValueInvalid | Error::MechanismInvalid => {
+            Error::MechanismParamInvalid
+        }
         other => other,
     };
     if peer.is_empty() {
@@ -37,7 +40,7 @@ pub(in crate::module) fn agree(
         None => Err(Error::MechanismParamInvalid),
         Some(kdf) => {
             let len = wanted.unwrap_or(secret.len());
-            Ok((stretch(provider, kdf, &secret, shared, len)?, Cut::Not))
+            Ok((stretch(provider, kdf, &secret, shared, len).map_err(bare)?, Cut::Not))
         }
     }
 }
