@@ -24,8 +24,11 @@ pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
         return Ok(());
     };
     let approved = match attributes.number(A::KEY_TYPE).map(KeyType) {
+        // FIPS 186-5, A.1.1: a public exponent above 2^16. The module generates 65537 alone.
         Some(KeyType::RSA) => {
+            let is_usual = |e: &[u8]| bit_size(e) == 17 && e.ends_with(&[1, 0, 1]);
             attributes.bytes(A::MODULUS).is_none_or(|modulus| bit_size(modulus) >= fips::RSA_BITS)
+                && attributes.bytes(A::PUBLIC_EXPONENT).is_none_or(is_usual)
         }
         Some(KeyType::EC | KeyType::EC_EDWARDS) => {
             ec::named_curve(attributes).is_ok_and(fips::approves_curve)
