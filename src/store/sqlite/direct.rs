@@ -282,6 +282,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::OpenFile;
+    use super::super::stamp::STEP;
     use super::*;
 
     fn any_header() -> Header {
@@ -317,17 +318,20 @@ mod tests {
 
     #[test]
     fn a_settled_file_has_the_header_that_sqlite_reads() {
+        let is_long_ago = |moment: SystemTime| moment.elapsed().is_ok_and(|age| age > STEP / 2);
+        let start = SystemTime::now();
         let (_directory, path) = directory();
         let mut reader = Reader::default();
         let mut read = |path: &Path| reader.read(path).map(|(header, _)| header);
-        assert!(read(&path).is_none(), "it was made a moment ago");
+        assert!(read(&path).is_none() || is_long_ago(start), "it was made a moment ago");
         std::thread::sleep(std::time::Duration::from_millis(80));
         let direct = read(&path).expect("a header");
         let open = OpenFile::open(&path).expect("a file");
         assert_eq!(facts(&direct), facts(&open.header().expect("a header")));
+        let start = SystemTime::now();
         open.attempt(crate::store::Role::User, 1000).expect("a count");
         drop(open);
-        assert!(read(&path).is_none(), "it changed a moment ago");
+        assert!(read(&path).is_none() || is_long_ago(start), "it changed a moment ago");
         std::thread::sleep(std::time::Duration::from_millis(80));
         assert_eq!(read(&path).expect("a header").user.failures, 301);
         let link = path.with_file_name("link.jeton");

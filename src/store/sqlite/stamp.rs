@@ -35,7 +35,7 @@ fn change(data: &Metadata) -> Change {
 
 /// The age at which a change is settled: several steps of a file system's clock, which has steps of
 /// up to 10 ms.
-const STEP: Duration = Duration::from_millis(50);
+pub(super) const STEP: Duration = Duration::from_millis(50);
 
 /// Returns whether a change happened at least [`STEP`] before that moment.
 fn is_before((_, seconds, nanoseconds): &Change, moment: SystemTime) -> bool {
