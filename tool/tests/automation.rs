@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, peer, run};
-use jeton_agent_wire::channel::{Channel, KEPT};
+use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::status::{OfClient, OfToken, PinState, Quantile};
 use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, decode, encode};
 use jeton_peers::{Known, Sandbox};
@@ -202,7 +202,7 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     let expected = serde_json::to_value(&status).expect("JSON");
     let agent = std::thread::spawn(move || {
         for stream in listener.incoming().take(4) {
-            let mut channel = Channel::new(stream.expect("a client"), 1, KEPT);
+            let mut channel = Channel::new(stream.expect("a client"), 1);
             channel.receive(MAX_FIRST, |_| true).expect("a request");
             assert!(matches!(decode(channel.parts().0), Ok(Request::Status)));
             let reply = Reply::Status(status.clone());
