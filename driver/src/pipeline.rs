@@ -31,6 +31,23 @@ mod undisturbed;
 mod verify;
 mod workers;
 
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use der::{Decode, Encode};
+use jeton_laboratory::{Interval, Ratio, spread};
+use jeton_pki::certificate::Signer;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use spki::SubjectPublicKeyInfoOwned;
+
+use self::engine::Engine;
+use self::job::Event;
+use self::parts::{InParts, in_parts};
+use crate::Error;
+use crate::algorithm::{Algorithm, Key, Profile};
+
 pub use child::{BatchChild, TakesTurns, run_child};
 pub use database::{Database, DocumentSize};
 pub use in_process::InProcess;

@@ -2,21 +2,14 @@
 
 use std::time::UNIX_EPOCH;
 
-use der::Encode;
-use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
+use jeton_pki::certificate::{Holder, Role, assemble, self_signed_tbs};
 use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, ocsp_request, profile};
-use rayon::prelude::*;
-use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::CrlReason;
 
-use super::database::{Database, Table};
-use super::engine::Engine;
+use super::database::Table;
 use super::keep::Sample;
-use super::parts::{InParts, in_parts};
-use super::stage::{Clock, STAGES, Stage, Times};
 use super::verify::{Document, verify_all};
-use crate::Error;
-use crate::algorithm::{Key, Profile};
+use super::*;
 
 /// The validity of the CA's certificate in days.
 const CA_DAYS: u32 = 30;

@@ -1,19 +1,11 @@
 //! The child process of a module. It takes a job, then one turn after the other, and reports events
 //! on standard output.
 
-use std::time::{Duration, Instant};
-
 use jeton_child::say;
 
 use super::batch::Run;
-use super::database::Database;
-use super::engine::Engine;
-use super::in_process::InProcess;
-use super::job::{Event, Job, ModuleDescription, Target, Turn, Work};
 use super::pkcs11::Pkcs11;
-use super::stage::Times;
-use crate::Error;
-use crate::algorithm::Profile;
+use super::*;
 
 /// The child reports no progress during this time at the start of a turn. The parent that reads a
 /// report would take a core from the measured stage. The warm-up and the first round of a size

@@ -1,10 +1,8 @@
 //! The pipeline's database: SQLite in WAL mode, one batch for each module, algorithm and size.
 
-use std::path::Path;
-
 use rusqlite::{Connection, params};
 
-use crate::Error;
+use super::*;
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS batches (

@@ -1,9 +1,6 @@
 //! The engine of the pipeline: it holds the CA key, signs and verifies.
 
-use spki::SubjectPublicKeyInfoOwned;
-
-use crate::Error;
-use crate::algorithm::Algorithm;
+use super::*;
 
 /// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC or OpenSSL called directly. Many
 /// threads call the methods with `&self` at the same time.

@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use jeton_client::{Module, SlotId};
 use jeton_peers::{TokenAccess, prepare_token};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use super::*;
 use crate::role::Role;
 
 /// The first message to a child. It goes through standard input, because a PIN must not be on a

@@ -1,11 +1,10 @@
 //! `--keep`: a CA certificate, a leaf, the CRL and an OCSP response as files.
 
 use std::fs;
-use std::path::Path;
 
 use der::pem::{LineEnding, encode_string};
 
-use crate::Error;
+use super::*;
 
 /// The CA certificate of a batch, and the first document of each other type in the database. A
 /// document is `None` if the batch has no such document.

@@ -1,13 +1,10 @@
 //! The parent's end of a child process: starts it, gives it turns, and reads its events.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use jeton_child::{Child, Silence};
 
-use super::job::{Event, Job, ModuleDescription, Work};
-use super::rounds::{Answer, Runner};
-use crate::Error;
+use super::*;
 
 /// The time that a child has to end by itself after its last turn.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -43,7 +40,7 @@ impl<W: Work> Worker<W> {
 
     /// Sends a message and returns the event that answers it. Fails with the reason if the child
     /// ended or is silent.
-    fn ask(&mut self, message: &impl serde::Serialize) -> Result<Event<W::Sample>, String> {
+    fn ask(&mut self, message: &impl Serialize) -> Result<Event<W::Sample>, String> {
         let Some(child) = &mut self.child else { return Err("its process has ended".to_owned()) };
         child.tell(message);
         let silence = loop {

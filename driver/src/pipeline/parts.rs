@@ -1,10 +1,6 @@
 //! Parallel work in parts, each with its own time. See [`super::undisturbed`].
 
-use std::time::Instant;
-
-use rayon::prelude::*;
-
-use crate::Error;
+use super::*;
 
 /// The largest number of items in a part.
 const ITEMS: usize = 16;

@@ -2,18 +2,12 @@
 //! signature is one `C_SignInit` and one `C_Sign` with an output buffer. The pipeline keeps the
 //! handles of the keys that it generated, and never searches for a key.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cryptoki_sys::*;
-use der::Encode;
-use jeton_pki::certificate::Signer;
-use spki::SubjectPublicKeyInfoOwned;
 
-use super::engine::Engine;
 use super::workers::PerThread;
-use crate::Error;
-use crate::algorithm::{Algorithm, Key};
+use super::*;
 use crate::client::{Access, Attribute, Doing, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 
 /// The name of Ed25519, `CKA_EC_PARAMS`. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts

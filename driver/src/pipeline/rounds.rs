@@ -2,14 +2,8 @@
 //! do one run of the same work (a batch, or a case of TLS). A disturbance of a
 //! shared machine then affects all of them, and a ratio compares runs of the same rounds.
 
-use std::time::{Duration, Instant};
-
-use jeton_laboratory::{Interval, Ratio, spread};
-use serde::Serialize;
-
-use super::job::{ModuleDescription, Turn, Work};
-use super::stage::{STAGES, Times};
 use super::undisturbed::{ratios, total};
+use super::*;
 
 /// The smallest number of rounds of a batch that is not slow. Fewer runs have no 95 % interval.
 const MIN_RUNS: usize = 6;
@@ -107,7 +101,7 @@ impl Plan<Turn> {
 pub trait Watcher<W: Work> {
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), crate::Error>;
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), Error>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
@@ -167,7 +161,7 @@ pub fn measure<W: Work, R: Runner<W>>(
     participants: &mut [Participant<R, W>],
     plan: &Plan<W>,
     watcher: &mut dyn Watcher<W>,
-) -> Result<(), crate::Error> {
+) -> Result<(), Error> {
     for group in &plan.groups {
         let mut active: Vec<_> = (0..participants.len()).collect();
         active.retain(|index| run_turn(&mut participants[*index], &group.warm_up, watcher).is_some());
@@ -216,7 +210,7 @@ fn measure_work<W: Work, R: Runner<W>>(
     plan: &Plan<W>,
     work: &W,
     watcher: &mut dyn Watcher<W>,
-) -> Result<(), crate::Error> {
+) -> Result<(), Error> {
     const BASELINE: usize = 0;
     let mut runs: Vec<Runs<W::Sample>> = participants.iter().map(|_| Runs::default()).collect();
     for round in 1.. {
@@ -352,7 +346,7 @@ mod tests {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
-        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<(), crate::Error> {
+        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<(), Error> {
             Ok(())
         }
 

@@ -1,8 +1,6 @@
 //! The fifteen stages, and their clock.
 
-use std::time::Instant;
-
-use serde::{Deserialize, Serialize};
+use super::*;
 
 /// A stage. The variants have the order of [`STAGES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 //! quarter to quarter keeps its time. The time of a run outside the parts counts in the same way.
 
 use jeton_laboratory::figure::UNUSABLE;
-use jeton_laboratory::{Interval, Ratio, spread};
 
-use super::stage::{Place, STAGES, StageRow, StageTimes, Times};
+use super::stage::StageRow;
+use super::*;
 
 /// The share of the parts that are faster than the figure. In a measurement in which a compiler
 /// slowed most parts, a ratio was 8 % lower with 0.1, and 4 % lower with 0.05.
