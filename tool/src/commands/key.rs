@@ -6,9 +6,11 @@ mod generate;
 mod import;
 mod wrap;
 
-use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
-use jeton_pki::key_type::{Usage, Usages};
-use jeton_tool::client::Attribute;
+use clap::ValueEnum;
+use cryptoki_sys::*;
+use jeton_pki::key_type::{KeyType, Shape, Usage, Usages};
+use jeton_tool::client::{Attribute, Structure};
+use jeton_tool::formats::{self, Item, Password, Wanted};
 use jeton_tool::import::{Protection, names, protected};
 use jeton_tool::object::describe;
 use jeton_tool::token_file;
@@ -19,8 +21,9 @@ use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
 use super::again::Again;
 use super::object::{List, show};
+use super::out::Output;
 use super::pin::UserPin;
-use super::target::{Need, Opened, Target, id_of};
+use super::target::{Chosen, Need, Objects, Opened, Target, id_of};
 use super::*;
 
 pub use self::import::Import;

@@ -3,17 +3,12 @@
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use clap::Args;
-use cryptoki_sys::*;
-use jeton_pki::key_type::{self, KeyType, Shape};
-use jeton_tool::client::{Attribute, ObjectHandle, Session, names};
-use jeton_tool::object::{describe, key_type, modulus_bits, partner, uses};
-use jeton_tool::{Cause, Error};
+use jeton_pki::key_type;
+use jeton_tool::client::names;
+use jeton_tool::object::{key_type, modulus_bits, partner, uses};
 
-use super::NewKey;
+use super::*;
 use crate::commands::again::Proposed;
-use crate::commands::object::show;
-use crate::commands::out;
 
 #[derive(Args)]
 pub(super) struct Generate {

@@ -1,17 +1,8 @@
 //! `key wrap` and `key unwrap`.
 
-use std::path::PathBuf;
+use jeton_tool::client::Mechanism;
 
-use clap::{Args, ValueEnum};
-use cryptoki_sys::*;
-use jeton_pki::key_type::Usage;
-use jeton_tool::Error;
-use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, Structure};
-use jeton_tool::formats;
-
-use super::{NewKey, is_strict};
-use crate::commands::out::{self, Output};
-use crate::commands::target::{Chosen, Need, Objects};
+use super::*;
 
 /// The options that choose the wrapping key and the method.
 #[derive(Args)]
