@@ -2,28 +2,18 @@
 
 mod common;
 
-use std::fs;
-use std::io::Read;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use agent_client as _;
 use common::peer::Peer;
-use common::{Agent, Directory, make_token, parameters, socket, token, until};
-use cryptoki_sys::*;
+use common::*;
 use jeton_agent_wire::Function;
 use jeton_agent_wire::argument::{Argument, Content, Input};
-use jeton_agent_wire::status::{PinState, applications, lock, status};
-use jeton_client::{Access, Attribute, User};
-use jeton_peers::PIN;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use jeton_agent_wire::status::{PinState, applications, lock};
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use serde_bytes::Bytes;
 
 const REFUSED: &str = "refused by the rules of the agent";
@@ -63,7 +53,7 @@ fn rules_are_read_again_and_connections_that_they_refuse_end() {
     // Wrong rules change nothing.
     write_rules(directory, "[[client]]\nuid = 'x'\n");
     agent.signal(Signal::HUP);
-    std::thread::sleep(Duration::from_millis(200));
+    thread::sleep(Duration::from_millis(200));
     assert!(is_refused());
     read_again("[[client]]\n", "the agent has the old rules", &mut || !is_refused());
 }
@@ -119,7 +109,7 @@ fn a_locked_client_needs_its_pin_again() {
     let login = peer.login(session, CKU_USER, PIN);
     let ticket = login.kept.expect("a ticket");
     let listed = applications(&socket(directory)).expect("applications");
-    assert_eq!((listed.len(), listed[0].process, listed[0].sessions), (1, Some(std::process::id()), 1));
+    assert_eq!((listed.len(), listed[0].process, listed[0].sessions), (1, Some(process::id()), 1));
     let seen = status(&socket(directory)).expect("a status");
     assert_eq!((seen.tokens.len(), seen.tokens[0].pin), (1, PinState::Good));
     // The tickets of a client that has not connected since the start are void too.
@@ -170,13 +160,13 @@ fn no_connection_joins_an_application_whose_connections_ended() {
         let mut peer = Peer::connect(directory);
         let (name, _) = peer.start();
         let sessions = [(); 3].map(|()| peer.open(slot));
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for session in sessions {
                 let mut other = Peer::connect(directory);
                 assert!(other.joins(name));
                 scope.spawn(move || hash_for_long(&mut other, session));
             }
-            std::thread::sleep(Duration::from_millis(500));
+            thread::sleep(Duration::from_millis(500));
             end();
             until("the connections do not end", || !peer.is_served());
             // Calls of the application still run.
@@ -197,7 +187,7 @@ fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
     let login = module.open_session(slot, Access::ReadWrite).expect("a session");
     login.login(User::User, Some(PIN)).expect("a login");
     let acknowledged = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let store = || {
             let session = module.open_session(slot, Access::ReadWrite).expect("a session");
             let template = [
@@ -232,14 +222,14 @@ fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
     let _agent = Agent::start(directory);
     let mut idle = Peer::started(directory);
     let (mut silent, mut slow) = (Peer::connect(directory), Peer::started(directory));
-    std::io::Write::write_all(&mut slow.0, &[200, 0, 0, 0, 2]).expect("a part of a message");
+    Write::write_all(&mut slow.0, &[200, 0, 0, 0, 2]).expect("a part of a message");
     // This one is never silent, and its message has no end.
     let mut trickling = Peer::started(directory);
-    std::io::Write::write_all(&mut trickling.0, &[0, 0, 1, 0]).expect("a length");
+    Write::write_all(&mut trickling.0, &[0, 0, 1, 0]).expect("a length");
     let start = Instant::now();
-    let trickle = std::thread::spawn(move || {
-        while std::io::Write::write_all(&mut trickling.0, &[0]).is_ok() && start.elapsed() < SILENT {
-            std::thread::sleep(Duration::from_millis(500));
+    let trickle = thread::spawn(move || {
+        while Write::write_all(&mut trickling.0, &[0]).is_ok() && start.elapsed() < SILENT {
+            thread::sleep(Duration::from_millis(500));
         }
     });
     for peer in [&mut silent, &mut slow] {
@@ -256,7 +246,7 @@ fn a_check_says_what_is_wrong() {
     let directory = &Directory::new();
     let rules = directory.join("rules.toml");
     let run = |more: &[&str]| {
-        let mut command = Command::new(common::PROGRAM);
+        let mut command = Command::new(PROGRAM);
         command.args(more).arg("--rules").arg(&rules).env("JETON_DIR", &**directory);
         command.arg("--state").arg(&**directory).arg("--socket").arg(socket(directory));
         let output = command.output().expect("the agent");
@@ -281,7 +271,7 @@ fn a_check_says_what_is_wrong() {
         let (code, said) = run(&["--check"]);
         assert!(code == Some(1) && said.contains(wrong), "{said}");
     }
-    fs::File::create(&rules).and_then(|file| file.set_len(1 << 40)).expect("a file");
+    File::create(&rules).and_then(|file| file.set_len(1 << 40)).expect("a file");
     let (code, said) = run(&["--check"]);
     assert!(code == Some(1) && said.contains("file too large"), "{said}");
     fs::write(&rules, "[[client]]\nuser = 'root'\n").expect("a file");
@@ -292,7 +282,7 @@ fn a_check_says_what_is_wrong() {
 fn passed(socket: &impl AsRawFd) -> Command {
     let socket = socket.as_raw_fd();
     let mut command = Command::new("sh");
-    let program = common::PROGRAM;
+    let program = PROGRAM;
     command.args(["-c", &format!("LISTEN_PID=$$ LISTEN_FDS=1 exec {program} \"$@\""), "sh"]);
     // SAFETY: `dup2` may be called between fork and exec.
     unsafe { command.pre_exec(move || if libc::dup2(socket, 3) == 3 { Ok(()) } else { Err(last()) }) };
@@ -309,7 +299,7 @@ fn systemd_passes_a_unix_socket_or_the_agent_ends() {
     let start = |command| Agent::try_start_with(command, directory, "agent.socket", "");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     assert!(start(passed(&other)).is_none());
-    assert!(start(passed(&fs::File::open("/dev/null").expect("a file"))).is_none());
+    assert!(start(passed(&File::open("/dev/null").expect("a file"))).is_none());
     let right = UnixListener::bind(socket(directory)).expect("a socket");
     let _agent = start(passed(&right)).expect("an agent");
     assert_eq!(Peer::connect(directory).refusal(), None);
@@ -319,7 +309,7 @@ fn systemd_passes_a_unix_socket_or_the_agent_ends() {
 fn a_key_of_tickets_is_whole_or_there_is_none() {
     let directory = &Directory::new();
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -f 0; exec {} \"$@\"", common::PROGRAM), "sh"]);
+    command.args(["-c", &format!("ulimit -f 0; exec {} \"$@\"", PROGRAM), "sh"]);
     // The agent ends while it writes the key.
     assert!(Agent::try_start_with(command, directory, "agent.socket", "").is_none());
     let mut agent = Agent::start(directory);
@@ -330,7 +320,7 @@ fn a_key_of_tickets_is_whole_or_there_is_none() {
 fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
     let directory = &Directory::new();
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -S -n 64; exec {} \"$@\"", common::PROGRAM), "sh"]);
+    command.args(["-c", &format!("ulimit -S -n 64; exec {} \"$@\"", PROGRAM), "sh"]);
     let agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     let limits = fs::read_to_string(format!("/proc/{}/limits", agent.id())).expect("a process");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
@@ -342,8 +332,8 @@ fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
 fn an_agent_without_descriptors_goes_on_when_it_has_some_again() {
     let directory = &Directory::new();
     let log = directory.join("log");
-    let mut command = Command::new(common::PROGRAM);
-    command.stderr(fs::File::create(&log).expect("a file"));
+    let mut command = Command::new(PROGRAM);
+    command.stderr(File::create(&log).expect("a file"));
     let mut agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     let process = Pid::from_raw(agent.id().cast_signed());
     let limit = |most| {

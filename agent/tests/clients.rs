@@ -3,25 +3,11 @@
 
 mod common;
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use agent_client as _;
-use common::{Agent, Directory, parameters, socket, token};
-use cryptoki_sys::*;
-use jeton_agent_wire::status::status;
-use jeton_child::Child;
-use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
-use jeton_peers::{PIN, SO_PIN, initialise};
-use serde::{Deserialize, Serialize};
+use common::*;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PIN_LENGTH: usize = 16;
@@ -278,7 +264,7 @@ fn a_client_in_another_container_is_served() {
     let directory = &Directory::alone();
     // The agent cannot see the processes outside of its PID namespace.
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", common::PROGRAM]);
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", PROGRAM]);
     let Some(mut agent) = Agent::try_start_with(command, directory, "agent.socket", "") else {
         return jeton_programs::skip("only root can make namespaces on this system");
     };
@@ -287,9 +273,9 @@ fn a_client_in_another_container_is_served() {
     // It is the first process of its container, and ends all the same.
     let children = format!("/proc/{0}/task/{0}/children", agent.id());
     let first = fs::read_to_string(children).expect("a process").trim().parse().expect("one child");
-    let first = rustix::process::Pid::from_raw(first).expect("a process");
-    rustix::process::kill_process(first, rustix::process::Signal::TERM).expect("a process");
-    common::until("the agent ignores SIGTERM", || !agent.runs());
+    let first = Pid::from_raw(first).expect("a process");
+    kill_process(first, Signal::TERM).expect("a process");
+    until("the agent ignores SIGTERM", || !agent.runs());
 }
 
 /// The agent's user, another user, and their common group. No account is needed.
@@ -327,7 +313,7 @@ fn another_user_of_the_group_reads_and_signals_nothing() {
         assert!(start.elapsed() < LIMIT, "the agent does not answer");
         thread::sleep(Duration::from_millis(2));
     }
-    let module = token::load(&common::parameters_of(std::slice::from_ref(&socket)));
+    let module = token::load(&parameters_of(std::slice::from_ref(&socket)));
     let slot = module.slots(true).expect("slots")[0];
     initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
     module.finalize().expect("a module");

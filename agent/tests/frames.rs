@@ -3,14 +3,10 @@
 mod common;
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
+use std::io::ErrorKind;
 
 use common::peer::{Peer, encoded};
-use common::{Agent, Directory};
-use cryptoki_sys::*;
+use common::*;
 use jeton_agent_wire::argument::{Content, Input};
 use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::image::{Image, Item};
@@ -141,12 +137,12 @@ fn impossible_lengths_are_refused_by_the_function() {
 fn limit(directory: &Path, bytes: usize) {
     let uid = rustix::process::getuid().as_raw();
     let text = format!("[[client]]\nuid = {uid}\nmemory = {bytes}\n");
-    std::fs::write(directory.join("rules.toml"), text).expect("a file");
+    fs::write(directory.join("rules.toml"), text).expect("a file");
 }
 
 /// Returns a figure of a process in `/proc/PID/status`, as `VmHWM` in KiB.
 fn figure(agent: &Agent, name: &str) -> usize {
-    let text = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
+    let text = fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.expect("a number")
@@ -196,7 +192,7 @@ fn the_memory_of_a_client_has_its_limit() {
 
     // Rooms: each call may have the limit, and many at once no more.
     let attribute = [CKA_LABEL, 0, 6 << 20].map(u64::to_ne_bytes).concat();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..24 {
             scope.spawn(|| {
                 let mut peer = Peer::started(directory);
@@ -235,7 +231,7 @@ fn the_memory_of_a_client_has_its_limit() {
 fn long_objects_of_many_connections_stay_within_the_limit() {
     let directory = &Directory::alone();
     let mut agent = Agent::start(directory);
-    let slot = common::make_token(directory);
+    let slot = make_token(directory);
     limit(directory, 16 << 20);
     agent.replace();
     for (connections, len) in [(24, 3 << 20), (1, 7 << 20)] {
@@ -244,7 +240,7 @@ fn long_objects_of_many_connections_stay_within_the_limit() {
         let create = || {
             let mut peer = Peer::started(directory);
             let session = peer.open(slot);
-            assert_eq!(peer.login(session, CKU_USER, jeton_peers::PIN).code, CKR_OK);
+            assert_eq!(peer.login(session, CKU_USER, PIN).code, CKR_OK);
             all.wait();
             let (class, value) = (CKO_DATA.to_ne_bytes(), vec![7; len]);
             let structs = [CKA_CLASS, 0, 8, CKA_TOKEN, 0, 1, CKA_VALUE, 0, len as u64].map(u64::to_ne_bytes);
@@ -267,7 +263,7 @@ fn long_objects_of_many_connections_stay_within_the_limit() {
             }
             created
         };
-        let created: usize = std::thread::scope(|scope| {
+        let created: usize = thread::scope(|scope| {
             let threads: Vec<_> = (0..connections).map(|_| scope.spawn(create)).collect();
             threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
         });
@@ -308,10 +304,10 @@ fn a_wait_for_a_slot_ends_with_its_peer() {
         frame.extend(message);
         peer.0.write_all(&frame).expect("a call");
     }
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while figure(&agent, "Threads") > before {
         assert!(start.elapsed() < Duration::from_secs(20), "threads of peers that are gone");
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -337,9 +333,9 @@ fn a_message_that_its_peer_takes_slowly_ends_in_time() {
     let (ours, mut slow) = UnixStream::pair().expect("sockets");
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 4096).expect("a socket");
     ours.set_write_timeout(Some(Duration::from_millis(20))).expect("a socket");
-    let reader = std::thread::spawn(move || {
+    let reader = thread::spawn(move || {
         while let Ok(1..) = slow.read(&mut [0; 1000]) {
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
     });
     let mut channel = Channel::new(ours, 1);
@@ -354,17 +350,17 @@ fn a_message_that_its_peer_takes_slowly_ends_in_time() {
 #[test]
 fn long_messages_leave_no_memory_behind() {
     let directory = &Directory::new();
-    std::fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 16777216\n").expect("a file");
+    fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 16777216\n").expect("a file");
     let agent = Agent::start(directory);
     let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
+        let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
     };
     let before = resident();
     let data = vec![7; 3 << 20];
     let mut peers: Vec<_> = (0..16).map(|_| Peer::started(directory)).collect();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for peer in &mut peers {
             let call = || {
                 let data = Argument::Input(Input::Data(Bytes::new(&data)));
@@ -378,6 +374,6 @@ fn long_messages_leave_no_memory_behind() {
         }
     });
     // Also of connections that stay.
-    common::until("the memory of long messages goes back", || resident() < before + 16 * 1024);
+    until("the memory of long messages goes back", || resident() < before + 16 * 1024);
     drop(peers);
 }

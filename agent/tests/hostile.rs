@@ -3,19 +3,10 @@
 mod common;
 
 use std::ffi::c_void;
-use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use agent_client as _;
-use common::{Agent, Directory, parameters, socket, token};
-use cryptoki_sys::*;
-use jeton_agent_wire::status::status;
-use jeton_child::Child;
-use jeton_client::{Access, Attribute, Mechanism, Module};
-use jeton_peers::{Known, PIN};
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use common::*;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 fn module() -> Module {
     Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module")
@@ -146,7 +137,7 @@ fn client() {
     let session = module.open_session(slot, Access::ReadOnly).expect("a session");
     session.digest_init(&Mechanism::new(CKM_SHA256)).expect("an operation");
     let data = vec![0; LONG[0]];
-    let status = std::fs::read_to_string("/proc/self/status").expect("a process");
+    let status = fs::read_to_string("/proc/self/status").expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a line");
     let used: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     let limit = Some((used << 10) + (64 << 20));
@@ -154,7 +145,7 @@ fn client() {
     let codes =
         LONG.map(|len| session.digest_update(&data[..len]).map_or_else(|failure| failure.code, |()| CKR_OK));
     jeton_child::say(&codes);
-    std::process::exit(0);
+    process::exit(0);
 }
 
 #[test]

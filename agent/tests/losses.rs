@@ -2,21 +2,11 @@
 
 mod common;
 
-use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::os::unix::net::UnixListener;
+use std::sync::Barrier;
 
-use agent_client as _;
-use common::{Agent, Directory, parameters, parameters_of, token, until};
-use cryptoki_sys::*;
-use jeton_agent_wire::status::status;
-use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session};
-use rustix::process::Signal;
+use common::*;
 
 /// A call to a stopped agent fails within this time.
 const STOPPED: Duration = Duration::from_secs(15);

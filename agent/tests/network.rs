@@ -9,21 +9,11 @@ mod common;
 mod namespaces;
 
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
 
-use agent_client as _;
 use authority::{Authority, serial};
-use common::{Agent, Directory, parameters_of, token};
-use cryptoki_sys::*;
-use jeton_agent_wire::status::status;
-use jeton_child::{Child, say};
-use jeton_client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, User};
-use jeton_peers::PIN;
+use common::*;
+use jeton_child::say;
 use namespaces::Namespaces;
-use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
 
 /// A client goes on at the other agent within this time.
 const OTHER: Duration = Duration::from_secs(10);
@@ -110,7 +100,7 @@ fn tls(directory: &Path, port: u16, addresses: &[&str]) -> String {
         "[[client]]\n[tls]\nlisten = '0.0.0.0:{port}'\ncertificate = '{path}/agent.pem'\n\
          key = '{path}/agent.key'\nauthority = '{path}/ca.pem'\n"
     );
-    std::fs::write(directory.join("rules.toml"), rules).expect("a file");
+    fs::write(directory.join("rules.toml"), rules).expect("a file");
     let addresses: Vec<_> = addresses.iter().map(|address| format!("tls://{address}:{port}")).collect();
     format!(
         "agent = {{ address = '{}', certificate = '{path}/client.pem', key = '{path}/client.key', \
@@ -120,7 +110,7 @@ fn tls(directory: &Path, port: u16, addresses: &[&str]) -> String {
 }
 
 fn make_token(agent: &Agent) {
-    let _alone = common::module();
+    let _alone = module();
     token::make(&parameters_of(&[agent.socket().to_owned()]));
 }
 
@@ -128,7 +118,7 @@ fn make_token(agent: &Agent) {
 fn agents(directory: &Path, namespaces: &Namespaces) -> Vec<Agent> {
     let start = |host| {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespaces.name(host), common::PROGRAM]);
+        command.args(["netns", "exec", &namespaces.name(host), PROGRAM]);
         Agent::try_start_with(command, directory, &format!("{host}.socket"), "").expect("an agent")
     };
     let agents: Vec<_> = (0..HOSTS.len()).map(start).collect();
@@ -164,7 +154,7 @@ fn has_only(agent: &Agent, applications: u64, start: Instant) -> Option<Duration
         if (status.applications, status.sessions) == (applications, applications) {
             return Some(start.elapsed());
         }
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
     }
     None
 }
@@ -217,7 +207,7 @@ fn stop(agent: &Agent, parameters: String) {
 fn a_stopped_agent_on_this_host_is_a_device_error() {
     let directory = &Directory::new();
     let agent = Agent::start(directory);
-    stop(&agent, common::parameters(directory));
+    stop(&agent, parameters(directory));
 }
 
 #[test]

@@ -2,19 +2,10 @@
 
 mod common;
 
-use std::fs::{self, File};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::Command;
-
-use agent_client as _;
 use common::peer::{Peer, text};
-use common::{Agent, Directory, make_token, socket};
-use cryptoki_sys::*;
+use common::*;
 use jeton_agent_wire::layout::{SESSION_STATE, TOKEN_FLAGS};
-use jeton_agent_wire::status::status;
 use jeton_agent_wire::{Argument, Function};
-use jeton_peers::{PIN, SO_PIN};
 
 const NEW_PIN: &str = "87654321";
 /// More wrong PINs than any token allows.
@@ -55,7 +46,7 @@ fn an_old_ticket_is_refused_without_a_try() {
     let clients = status(&socket(directory)).expect("a status").clients;
     assert_eq!(clients[0].refused, MANY as u64);
     let recorded = || fs::read_to_string(&audit).expect("the audit log").matches("ticket refused").count();
-    common::until("the audit log lacks a refused ticket", || recorded() == MANY);
+    until("the audit log lacks a refused ticket", || recorded() == MANY);
     let (mut peer, session) = Peer::opened(directory, slot);
     let login = peer.login(session, CKU_USER, NEW_PIN);
     assert_eq!(login.code, CKR_OK);
@@ -95,7 +86,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
     fs::write(&pin, "99999999").expect("a file");
     let rules = format!("[[client]]\nlogin = {{ token = 't', pin-file = '{}' }}\n", pin.display());
     fs::write(directory.join("rules.toml"), rules).expect("a file");
-    let mut command = Command::new(common::PROGRAM);
+    let mut command = Command::new(PROGRAM);
     command.stderr(File::create(&log).expect("a file"));
     let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     let is_logged_in = || {

@@ -7,19 +7,8 @@ mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod server;
 
-use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use agent_client as _;
-use common::{Agent, Directory, parameters_of, token};
-use cryptoki_sys::*;
-use jeton_child::Child;
-use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
-use jeton_peers::PIN;
-use serde::{Deserialize, Serialize};
+use common::*;
+use jeton_client::SlotId;
 
 const CLIENTS: usize = 8;
 /// A client stores an object after this number of signatures.
@@ -59,7 +48,7 @@ fn work(parameters: &str, number: usize) {
     let mut worker = Worker { module: &module, slot, session, key };
     let stop = Arc::new(AtomicBool::new(false));
     let stops = Arc::clone(&stop);
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         // The parent closes the input.
         let _ = jeton_child::heard::<bool>();
         stops.store(true, Ordering::Relaxed);
@@ -119,7 +108,7 @@ impl Worker<'_> {
 
 /// Kills the agents in turn. The agents have the same tokens.
 fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
-    let _alone = common::module();
+    let _alone = module();
     let sockets: Vec<PathBuf> = agents.iter().map(|agent| agent.socket().to_owned()).collect();
     let parameters = parameters_of(&sockets);
     token::make(&parameters);
@@ -147,11 +136,11 @@ fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
     };
     for round in 0..rounds {
         let before = acknowledged.len();
-        std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 60));
+        thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 60));
         let start = Instant::now();
         while acknowledged.len() == before {
             assert!(start.elapsed() < LIMIT, "no call was acknowledged in round {round}");
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
             take(&mut clients, &mut acknowledged);
         }
         let at = round % agents.len();
@@ -302,8 +291,8 @@ fn a_copy_of_a_key_keeps_its_handle() {
 /// Starts an agent with a token that has a key. Returns it with the client module and the slot.
 fn prepared(directory: &Path) -> (Agent, Module, SlotId) {
     let agent = Agent::start(directory);
-    token::make(&common::parameters(directory));
-    let module = token::load(&common::parameters(directory));
+    token::make(&parameters(directory));
+    let module = token::load(&parameters(directory));
     let slot = module.slots(true).expect("slots")[0];
     (agent, module, slot)
 }
@@ -311,9 +300,9 @@ fn prepared(directory: &Path) -> (Agent, Module, SlotId) {
 /// Makes a call that is under way while the agent is killed and started again.
 fn during_replacement<T>(agent: &mut Agent, call: impl FnOnce() -> T) -> T {
     agent.stop();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(200));
             agent.replace();
         });
         call()
@@ -343,15 +332,15 @@ fn a_login_and_a_logout_are_sent_to_the_next_agent() {
 fn another_c_initialize_waits_for_the_agent() {
     let directory = &Directory::alone();
     let mut agent = Agent::start(directory);
-    let module = token::load(&common::parameters(directory));
+    let module = token::load(&parameters(directory));
     module.finalize().expect("a module");
     agent.kill();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(200));
             agent.replace();
         });
-        module.initialize(Some(&common::parameters(directory))).expect("an agent");
+        module.initialize(Some(&parameters(directory))).expect("an agent");
     });
     module.finalize().expect("a module");
 }
@@ -360,7 +349,7 @@ fn another_c_initialize_waits_for_the_agent() {
 fn an_error_of_the_device_ends_the_operations_of_a_session() {
     let directory = &Directory::alone();
     let mut agent = Agent::start(directory);
-    token::make(&common::parameters(directory));
+    token::make(&parameters(directory));
     let address = agent.socket().display();
     let module = token::load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
     let session = token::log_in(&module);
@@ -372,7 +361,7 @@ fn an_error_of_the_device_ends_the_operations_of_a_session() {
     assert_eq!(session.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     agent.replace();
     // Calls fail without an attempt to connect for a short time.
-    std::thread::sleep(Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(300));
     assert_eq!(start(), Ok(()));
     module.finalize().expect("a module");
 }

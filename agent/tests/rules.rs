@@ -2,11 +2,7 @@
 
 mod common;
 
-use agent_client as _;
-use common::{Agent, Directory, parameters, token};
-use cryptoki_sys::*;
-use jeton_client::{Access, Attribute, Mechanism, User};
-use jeton_peers::{PIN, SO_PIN, initialise};
+use common::*;
 
 #[test]
 fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
@@ -31,13 +27,13 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
 
     let uid = rustix::process::getuid().as_raw();
     let pin = directory.join("pin");
-    std::fs::write(&pin, format!("{PIN}\n")).expect("a file");
+    fs::write(&pin, format!("{PIN}\n")).expect("a file");
     let rules = format!(
         "[[client]]\nuid = {uid}\ntokens = ['serial:{serial}']\nrefuse = ['C_Generate*', 'C_InitToken']\n\
          mechanisms = ['CKM_ECDSA']\nsessions = 2\nlogin = {{ token = 'serial:{serial}', pin-file = '{}' }}\n",
         pin.display()
     );
-    std::fs::write(directory.join("rules.toml"), rules).expect("a file");
+    fs::write(directory.join("rules.toml"), rules).expect("a file");
     let _agent = Agent::start(directory);
     module.initialize(Some(&parameters)).expect("an agent");
     assert_eq!(module.slots(true).expect("slots"), [slot]);

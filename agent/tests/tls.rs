@@ -4,19 +4,10 @@
 mod authority;
 mod common;
 
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use agent_client as _;
 use authority::{Authority, serial};
-use common::{Agent, Directory, token};
-use cryptoki_sys::*;
-use jeton_child::Child;
-use jeton_client::{Attribute, Mechanism, Module, ObjectHandle, Session};
-use jeton_peers::Known;
+use common::*;
 
 /// How long the agent waits for a handshake, and a margin.
 const SILENT: Duration = Duration::from_secs(15);
@@ -54,7 +45,7 @@ fn rules(directory: &Path, port: u16, clients: &str) {
         "{clients}\n[tls]\nlisten = '127.0.0.1:{port}'\ncertificate = '{path}/localhost.pem'\n\
          key = '{path}/localhost.key'\nauthority = '{path}/ca.pem'\nrevoked = '{path}/ca.crl'\n"
     );
-    std::fs::write(directory.join("rules.toml"), text).expect("a file");
+    fs::write(directory.join("rules.toml"), text).expect("a file");
 }
 
 fn sign(session: &Session, key: ObjectHandle) -> Result<usize, CK_RV> {
@@ -78,7 +69,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
         format!("[[client]]\nuid = {uid}\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']");
     rules(directory, port, &clients);
     let mut agent = Agent::start(directory);
-    common::make_token(directory);
+    make_token(directory);
     // Over the Unix socket, this user makes a key that the client of the other host must not see.
     let module = token::load(&common::parameters(directory));
     let session = token::log_in(&module);
@@ -115,8 +106,8 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
         let is_of_agent = fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "01";
         is_of_agent && fields[5].starts_with("02:")
     };
-    common::until("no keep-alive", || {
-        std::fs::read_to_string("/proc/net/tcp").expect("the sockets").lines().any(is_asked)
+    until("no keep-alive", || {
+        fs::read_to_string("/proc/net/tcp").expect("the sockets").lines().any(is_asked)
     });
 
     // A peer that says nothing, and one that speaks no TLS, cost their own connection only.
@@ -134,7 +125,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     // A certificate that is revoked now: the connection ends, and there is no other. Calls do not
     // wait for one.
     ca.revoke(&[serial(2), serial(4)]);
-    agent.signal(rustix::process::Signal::HUP);
+    agent.signal(Signal::HUP);
     let mut slowest = Duration::ZERO;
     let mut fails = || {
         let start = Instant::now();
@@ -142,7 +133,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
         slowest = slowest.max(start.elapsed());
         fails
     };
-    common::until("a revoked certificate goes on", &mut fails);
+    until("a revoked certificate goes on", &mut fails);
     assert!(fails() && slowest < AT_ONCE, "{slowest:?}");
     drop(session);
     let _ = module.finalize();

@@ -1,19 +1,31 @@
-//! An agent with a directory of tokens.
+//! An agent with a directory of tokens, and the names that most test programs use.
 
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 pub mod peer;
 pub mod token;
 
+pub use std::fs::{self, File};
+pub use std::io::{Read, Write};
 use std::ops::Deref;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+pub use std::os::unix::net::UnixStream;
+pub use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+pub use std::process::{self, Command, Stdio};
+pub use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+pub use std::sync::{Arc, Mutex};
+use std::sync::{MutexGuard, PoisonError};
+pub use std::thread;
+pub use std::time::{Duration, Instant};
 
-use jeton_peers::{PIN, SO_PIN, initialise};
-use rustix::process::{Pid, Signal, kill_process};
+use agent_client as _;
+pub use cryptoki_sys::*;
+pub use jeton_agent_wire::status::status;
+pub use jeton_child::Child;
+pub use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
+pub use jeton_peers::{Known, PIN, SO_PIN, initialise};
+pub use rustix::process::{Pid, Signal, kill_process};
+pub use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
@@ -54,7 +66,7 @@ pub struct Agent {
     directory: PathBuf,
     socket: PathBuf,
     more: String,
-    child: Child,
+    child: process::Child,
 }
 
 impl Agent {
@@ -76,13 +88,13 @@ impl Agent {
     pub fn try_start_with(mut command: Command, directory: &Path, name: &str, more: &str) -> Option<Self> {
         let socket = directory.join(name);
         let tokens = directory.join("tokens");
-        std::fs::create_dir_all(&tokens).expect("a directory");
+        fs::create_dir_all(&tokens).expect("a directory");
         let configuration = directory.join("jeton.toml");
         let text = format!(
             "token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\nlog = {{ level = 'warn' }}\n{more}",
             tokens.display()
         );
-        std::fs::write(&configuration, text).expect("a file");
+        fs::write(&configuration, text).expect("a file");
         let rules = directory.join("rules.toml");
         if rules.exists() {
             command.arg("--rules").arg(rules);
@@ -103,7 +115,7 @@ impl Agent {
                 return None;
             }
             assert!(start.elapsed() < Duration::from_secs(30), "the agent does not answer");
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
         Some(Self { directory: directory.to_owned(), socket, more: more.to_owned(), child })
     }
@@ -121,7 +133,7 @@ impl Agent {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.child.id());
         until("the agent does not stop", || {
-            std::fs::read_to_string(&stat).is_ok_and(|state| state.contains(") T "))
+            fs::read_to_string(&stat).is_ok_and(|state| state.contains(") T "))
         });
     }
 
@@ -163,7 +175,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,16 +1,12 @@
 //! A client that writes its messages itself.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
-
-use cryptoki_sys::*;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
     self as protocol, Answer, Application, Argument, Call, Function, HEADER, Reply, Request,
 };
 use serde_bytes::Bytes;
+
+use super::*;
 
 /// A connection to an agent, and the number of its last request with calls.
 pub struct Peer(pub UnixStream, pub u32);
@@ -25,7 +21,7 @@ pub struct Returned {
 
 impl Peer {
     pub fn connect(directory: &Path) -> Self {
-        let stream = UnixStream::connect(super::socket(directory)).expect("the agent");
+        let stream = UnixStream::connect(socket(directory)).expect("the agent");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         Self(stream, 0)
     }

@@ -1,8 +1,6 @@
 //! A token with a key pair, through the client module.
 
-use cryptoki_sys::*;
-use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use super::*;
 
 pub const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
