@@ -1,15 +1,11 @@
 //! The application: calls the functions of the client module with guarded memory.
 
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
 use jeton_agent_wire::layout::ASYNC_VALUE;
-use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
-use jeton_peers::{PIN, SO_PIN, initialise};
-use serde::{Deserialize, Serialize};
 
 use crate::common::token;
+use crate::common::*;
 use crate::guarded::Guarded;
 
 const DATA: [u8; 8] = CKO_DATA.to_ne_bytes();

@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use cryptoki_sys::*;
+use crate::common::*;
 
 const PAGE: usize = 1 << 16;
 /// What is before the bytes.

@@ -1,17 +1,13 @@
 //! The liar: it stands between the client module and an honest agent, and alters one answer.
 
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::os::unix::net::UnixListener;
 
 use jeton_agent_wire::{self as wire, Answer, HEADER, MAX_MESSAGE, Reply, State};
 use jeton_child::Random;
 use serde_bytes::{ByteBuf, Bytes};
 
 use crate::common::peer::{frame, read_frame};
+use crate::common::*;
 
 /// Numbers in place of others: codes, lengths, handles.
 const NUMBERS: [u64; 12] =

@@ -11,16 +11,10 @@ mod application;
 mod guarded;
 mod liar;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use agent_client as _;
 use application::{Application, CASES, Outcome};
-use common::Agent;
-use cryptoki_sys::*;
-use jeton_child::{Child, Random};
+use common::*;
+use jeton_child::Random;
 use liar::{Plan, Plans};
-use serde::{Deserialize, Serialize};
 
 /// A round ends within this time.
 const LONG: Duration = Duration::from_secs(120);
@@ -61,7 +55,7 @@ fn client() {
         }
         jeton_child::say(&std::mem::take(&mut application.outcome));
     }
-    std::process::exit(0);
+    process::exit(0);
 }
 
 /// A client process, its liar and its agent.
@@ -190,7 +184,7 @@ fn an_agent_that_always_lies_harms_no_application() {
 #[test]
 fn an_agent_that_takes_its_time_is_left_in_time() {
     let lies = liar::slow();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for lie in &lies {
             scope.spawn(|| {
                 let mut stage = Stage::new();

@@ -1,19 +1,14 @@
 //! A client process: two threads call the module, check each answer, and say what was acknowledged.
 
 use std::collections::BTreeMap;
-use std::process;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
-use cryptoki_sys::*;
 use jeton_child::{Random, say};
-use jeton_client::{Access, Arg, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_peers::{Known, PIN};
-use serde::{Deserialize, Serialize};
+use jeton_client::Arg;
+
+use crate::common::*;
 
 /// A call ends within this time.
 pub const LIMIT: Duration = Duration::from_secs(15);

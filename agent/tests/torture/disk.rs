@@ -1,11 +1,9 @@
 //! A small disk for the tokens, which fills and fails. It needs root, and a mount namespace. Its
 //! image is in memory, so that a busy disk of the host does not make calls slow.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use crate::common::*;
 
 /// The size of the disk in bytes.
 const SIZE: u64 = 64 << 20;
@@ -27,7 +25,7 @@ impl Disk {
     pub fn make(directory: &Path) -> Option<Self> {
         let [memory, place] = ["memory", "tokens"].map(|name| directory.join(name));
         for directory in [&memory, &place] {
-            std::fs::create_dir(directory).expect("a directory");
+            fs::create_dir(directory).expect("a directory");
         }
         let image = memory.join("image");
         let disk = Self { memory, image, place };
@@ -56,7 +54,7 @@ impl Disk {
 
     pub fn free(&self) {
         // The disk may have failed meanwhile, or the file was not made.
-        let _ = std::fs::remove_file(self.filler());
+        let _ = fs::remove_file(self.filler());
     }
 
     /// Lets each access fail until the disk is mounted again.

@@ -15,25 +15,16 @@ mod fault;
 mod proxy;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use agent_client as _;
 use client::{LIMIT, MARGIN, Said};
-use common::{Agent, parameters_of, token};
-use cryptoki_sys::*;
+use common::*;
 use disk::Disk;
 use fault::{Chosen, Fault};
 use jeton_agent_wire::Status;
-use jeton_child::{Child, Random, UNLIMITED};
-use jeton_client::Attribute;
+use jeton_child::{Random, UNLIMITED};
 use proxy::Proxy;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use serde::{Deserialize, Serialize};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 const CLIENTS: usize = 16;
 /// The length of a run in seconds, if the variable does not say it.
@@ -278,7 +269,7 @@ impl Torture {
             return;
         }
         let name = format!("{}.agent", self.hosts[at].name);
-        let mut command = Command::new(common::PROGRAM);
+        let mut command = Command::new(PROGRAM);
         let log = File::options().append(true).create(true).open(self.log()).expect("a log");
         command.stderr(log);
         let Some(agent) = Agent::try_start_with(command, self.directory.path(), &name, "") else {

@@ -1,17 +1,13 @@
 //! A proxy between the clients and an agent, on Unix sockets.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::AtomicU64;
 
 use jeton_child::Random;
 
+use crate::common::*;
 use crate::fault::Fault;
 
 /// One direction of a connection works without a fault for at most this time, in milliseconds.
