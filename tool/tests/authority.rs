@@ -3,12 +3,9 @@
 
 mod common;
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
-use common::{Responder, Tool, has};
+use common::*;
 
 const CA: &str = "--token online --label issuing";
 
@@ -196,8 +193,8 @@ fn script(text: &str, variables: &[(&str, &str)]) {
     command.env("PATH", format!("{}:{path}", jeton.display()));
     command.env("SCRIPTS", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/authority"));
     command.envs(variables.iter().copied());
-    command.env("JETON_PIN", common::PIN).env("JETON_SO_PIN", common::SO_PIN);
-    common::succeed(command.stdin(Stdio::null()));
+    command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
+    succeed(command.stdin(Stdio::null()));
 }
 
 #[test]
@@ -264,7 +261,7 @@ fn verifiers_agree_with_the_list_for_two_years_of_rsa_3072() {
 #[ignore = "in .ci/full"]
 fn verifiers_agree_with_the_list_for_two_years_of_ml_dsa_65() {
     if !openssl_has_ml_dsa() {
-        return jeton_programs::skip("OpenSSL 3.5 and later knows ML-DSA: Debian 13 has it");
+        return skip("OpenSSL 3.5 and later knows ML-DSA: Debian 13 has it");
     }
     two_years("ml-dsa-65", "");
 }

@@ -3,16 +3,13 @@
 
 mod common;
 
-use std::fs;
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 
-use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, peer, run};
+use common::*;
 use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::status::{OfClient, OfToken, PinState, Quantile};
 use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, decode, encode};
-use jeton_peers::{Known, Sandbox};
-use serde_json::Value;
+use jeton_peers::Sandbox;
 
 /// Makes a token, keys, a CA, certificates, a data object and a backup. Each line may be repeated.
 const PROVISION: &str = r#"

@@ -8,23 +8,13 @@
 
 mod common;
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-use common::{Tool, fails, log_in, refused, run, says, succeed};
+use common::*;
 use cryptoki_sys::*;
 use jeton_child::{Child, Silence};
-use jeton_peers::Known;
 use jeton_tool::Error;
 use jeton_tool::backup::{Protection, recipient_of};
 use jeton_tool::client::{Attribute, Mechanism, ObjectHandle, Session, names};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 const WORKERS: usize = 4;
 /// The page size of a token file.
@@ -407,11 +397,11 @@ fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
     tool.back_up("whole");
     let kill = |mut command: Command, after: u64| {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool starts");
-        std::thread::sleep(Duration::from_millis(after));
+        sleep(Duration::from_millis(after));
         let _ = child.kill();
         child.wait().expect("it ends").success()
     };
-    let rounds = common::number("JETON_BACKUP_ROUNDS", 12);
+    let rounds = number("JETON_BACKUP_ROUNDS", 12);
     for after in (0..rounds).map(|round| 25 * round / rounds) {
         kill(tool.command_in("tokens", &format!("{} --force", tool.create("killed"))), after);
         if tool.has("killed") {
@@ -492,7 +482,7 @@ fn process_of_another_test() {
 #[test]
 fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
     let Some(tool) = setup() else { return };
-    let seconds = common::number("JETON_BACKUP_SECONDS", 4);
+    let seconds = number("JETON_BACKUP_SECONDS", 4);
     let mut workers: Vec<_> =
         (0..WORKERS).map(|number| worker(&tool, "tokens", &Role::Work(number))).collect();
     let mut acknowledged = BTreeSet::new();
@@ -504,7 +494,7 @@ fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
     let (begin, mut backups) = (Instant::now(), Vec::new());
     while begin.elapsed() < Duration::from_secs(seconds) {
         // A short test has short pauses.
-        std::thread::sleep(Duration::from_millis(250 * seconds.min(20)));
+        sleep(Duration::from_millis(250 * seconds.min(20)));
         hear(&mut acknowledged);
         let name = format!("backup-{}", backups.len());
         let start = Instant::now();

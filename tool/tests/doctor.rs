@@ -3,16 +3,11 @@
 
 mod common;
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::fs::Permissions;
+use std::time::SystemTime;
 
-use common::{PIN, Tool, fails, findings, log_in, named, run, says, skip};
+use common::*;
 use jeton_child::{Child, Silence};
-use jeton_peers::Known;
-use serde_json::Value;
 
 /// Returns a directory with a token, and the file of the token. `None` if the module is not built.
 /// The PIN records are those of the module's default configuration.
@@ -120,7 +115,7 @@ fn a_file_that_the_user_may_not_open_is_not_damaged() {
         return skip("only root can give files away");
     }
     let program = tool.file("jeton");
-    common::copy_tool(&program);
+    copy_tool(&program);
     let as_user = |line: &[&str]| {
         let mut command = Command::new(&program);
         command.args(line).uid(12345).env("JETON_DIR", tool.tokens()).env("JETON_CONF", tool.file("conf"));

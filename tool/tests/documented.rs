@@ -3,11 +3,7 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-
-use common::{Scratch, jeton, run};
+use common::*;
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Tool, fails, has, run, says, succeed};
+use common::*;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
@@ -126,7 +126,7 @@ fn files_in_utf_16_are_read() {
         [0xff, 0xfe].into_iter().chain(units).collect()
     };
     for file in ["key-ec-explicit-p256.pem", "cert-cn-comma.pem"] {
-        tool.write("wide", wide(&std::fs::read(format!("{FILES}{file}")).expect("a file")));
+        tool.write("wide", wide(&fs::read(format!("{FILES}{file}")).expect("a file")));
         tool.ok("key import wide");
     }
     tool.write("wide", wide(b"000102030405060708090a0b0c0d0e0f\r\n"));
@@ -193,7 +193,7 @@ fn a_certificate_has_the_id_of_its_key_whatever_the_encoding_of_the_key() {
     }
     // The certificate is before its key in the file, and its encoding gives it another ID.
     let Some(tool) = Tool::new() else { return };
-    let read = |file: &str| std::fs::read(format!("{FILES}{file}")).expect("a file");
+    let read = |file: &str| fs::read(format!("{FILES}{file}")).expect("a file");
     tool.write("both.pem", [read("cert-ec-compressed.pem"), read("key-ec-explicit-p256.pem")].concat());
     tool.ok("key import both.pem");
     let rows = tool.rows("object list --json");

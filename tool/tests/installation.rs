@@ -6,14 +6,7 @@
 
 mod common;
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
-use common::{Scratch, copy_tool, jeton, peer, run, skip, succeed};
-use jeton_peers::Known;
+use common::*;
 
 /// Numbers that no user or group of the machine has.
 const GROUP: u32 = 60_400;

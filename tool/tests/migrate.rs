@@ -3,16 +3,9 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
-
 use common::migration::{Migration, copy, survives_damage};
 use common::old_store::Old;
-use common::{CHEAP, PIN, fails, has, jeton, says, succeed};
-use jeton_peers::Known;
+use common::*;
 use jeton_pki::ecdsa::to_der;
 
 /// Returns the store that SoftHSMv2 made; the tests use copies of it. `None` if a program is
@@ -61,10 +54,10 @@ type Attributes = BTreeMap<String, String>;
 /// Returns the attributes of every object that a command of the tool lists. The keys of the map are
 /// class, label and ID.
 fn attributes_of(command: impl Fn(&[&str]) -> Command) -> BTreeMap<(String, String, String), Attributes> {
-    let json = |arguments: &[&str]| -> serde_json::Value {
+    let json = |arguments: &[&str]| -> Value {
         serde_json::from_str(&succeed(&mut command(arguments))).expect("JSON")
     };
-    let text = |value: &serde_json::Value| value.as_str().expect("a string").to_owned();
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
     let mut all = BTreeMap::new();
     for object in json(&["object", "list", "--json"]).as_array().expect("a list") {
         let [class, label, id] = ["class", "label", "id"].map(|name| text(&object[name]));
@@ -78,8 +71,7 @@ fn attributes_of(command: impl Fn(&[&str]) -> Command) -> BTreeMap<(String, Stri
         }
         let shown = json(&show);
         let attributes = shown.as_array().expect("a list").iter();
-        let value =
-            |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let attributes = attributes.map(|one| (text(&one["attribute"]), value(&one["value"]))).collect();
         assert!(all.insert((class, label, id), attributes).is_none());
     }
@@ -153,7 +145,7 @@ fn the_pin_may_come_from_a_file_or_a_descriptor() {
     fs::write(&pin, format!("{PIN}\n")).expect("a file");
     succeed(migration.command(&["--dry-run", "--pin-file", &pin]).env_remove("JETON_PIN"));
     let mut command = migration.command(&["--dry-run", "--pin-fd", "0"]);
-    succeed(command.env_remove("JETON_PIN").stdin(fs::File::open(&pin).expect("the file")));
+    succeed(command.env_remove("JETON_PIN").stdin(File::open(&pin).expect("the file")));
     let new = migration.scratch.file("new");
     fs::write(&new, "another PIN\n").expect("a file");
     succeed(&mut migration.command(&["--new-pin-file", &new]));

@@ -2,15 +2,9 @@
 
 mod common;
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::sync::OnceLock;
-
 use common::migration::{Migration, survives_damage};
 use common::old_store::Old;
-use common::{PIN, Scratch, has, peer, run, succeed};
-use jeton_peers::Known;
+use common::*;
 
 /// Returns a database that NSS made; the tests use copies of it. It has the objects that every
 /// module makes, and those of a CA that certutil made: a key pair, a certificate, and a trust

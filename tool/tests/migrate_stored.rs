@@ -2,13 +2,9 @@
 
 mod common;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use common::migration::{Migration, PIN, copy, survives_damage};
-use common::{Scratch, peer, says, succeed};
+use common::*;
 use jeton_migrate::Value;
-use jeton_peers::Known;
 
 struct Stored {
     name: &'static str,

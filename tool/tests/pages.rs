@@ -3,11 +3,7 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use common::{Scratch, has, peer, succeed};
-use jeton_peers::Known;
+use common::*;
 
 #[test]
 fn the_commands_of_the_page_of_the_tool_run() {
@@ -52,7 +48,7 @@ fn the_commands_of_the_tutorial_run() {
                          && openssl list -providers -provider pkcs11";
     let ready = Command::new("sh").args(["-c", NEEDS]).output().is_ok_and(|output| output.status.success());
     if !ready {
-        return jeton_programs::skip("no OpenSSL 3.5 with pkcs11-provider: Debian 13 has both");
+        return skip("no OpenSSL 3.5 with pkcs11-provider: Debian 13 has both");
     }
     let script = blocks(include_str!("../../docs/tutorial-pq-ca.md"));
     run_page_with(Configured::ByThePage, &script);
@@ -129,7 +125,7 @@ fn run_page_with(configured: Configured, script: &str) {
     command.env_clear().env("PATH", path).env("HOME", scratch.path());
     command.env("JETON_MODULE", module);
     if configured == Configured::ByTheTest {
-        std::fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+        fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
         command.env("JETON_CONF", scratch.file("conf"));
     }
     succeed(&mut command);

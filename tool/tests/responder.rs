@@ -2,11 +2,9 @@
 
 mod common;
 
-use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
 
-use common::{Responder, Tool, has};
+use common::*;
 
 const CA: &str = "--token mine --label ca";
 
@@ -122,7 +120,7 @@ fn a_slow_client_stops_no_other_one_and_is_disconnected() {
     assert!(send());
     while send() {
         assert!(start.elapsed() < Duration::from_secs(20), "a client may send for ever");
-        std::thread::sleep(Duration::from_secs(1));
+        sleep(Duration::from_secs(1));
     }
 }
 

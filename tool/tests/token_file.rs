@@ -2,11 +2,7 @@
 
 mod common;
 
-use std::process::Stdio;
-use std::thread::sleep;
-use std::time::Duration;
-
-use common::{Tool, refused, says, succeed};
+use common::*;
 
 const SEALING: &str = "[store]\nsealing-key = ";
 

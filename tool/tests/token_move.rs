@@ -11,18 +11,12 @@ mod common;
 #[allow(dead_code, reason = "the tests of the core use the rest")]
 mod server;
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::ops::Deref;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use common::{CHEAP, Line, PIN, Tool, fails, findings, log_in, named, peer, refused, run, says, succeed};
-use jeton_peers::Known;
+use common::*;
 use jeton_tool::client::User;
-use serde_json::Value;
 use server::{Server, USER, binaries};
 
 /// The labels of the objects of the token.
@@ -56,7 +50,7 @@ impl Setup {
         let mut setup = Self { tool: Tool::empty()?, server, schema, serial: String::new() };
         setup.configure("");
         if run(&mut setup.in_database("config check")).0 != 0 {
-            jeton_programs::skip("the tool was built without the client of PostgreSQL");
+            skip("the tool was built without the client of PostgreSQL");
             return None;
         }
         setup.ok("token init --label mine");
@@ -277,7 +271,7 @@ fn a_move_that_is_killed_at_any_time_is_finished_or_undone_by_the_next() {
     let Some(setup) = Setup::new() else { return };
     setup.make_tables();
     // An even number: each pause comes once in each direction.
-    let rounds = common::number("JETON_MOVE_ROUNDS", 12);
+    let rounds = number("JETON_MOVE_ROUNDS", 12);
     let mut interrupted = 0;
     for round in 0..rounds {
         let to = if setup.places().0 { "database" } else { "directory" };

@@ -3,13 +3,9 @@
 
 mod common;
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Command;
+use std::os::unix::fs::symlink;
 
-use common::{PIN, SO_PIN, Tool, fails, has, peer, run, says, succeed};
-use jeton_peers::Known;
-use serde_json::Value;
+use common::*;
 
 /// Makes a token for a test that needs OpenSSL.
 fn with_openssl() -> Option<Tool> {

@@ -1,14 +1,6 @@
 //! A copy of an old store, and a directory for tokens of Jeton.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
-
-use super::{CHEAP, Scratch, jeton, refused, run, says, succeed};
+use super::*;
 
 /// The user's PIN of every old store that has one.
 pub use super::PIN;
@@ -115,7 +107,7 @@ impl Migration {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(self.tokens());
         if !mount.output().is_ok_and(|output| output.status.success()) {
-            return jeton_programs::skip("only root can mount a small file system");
+            return skip("only root can mount a small file system");
         }
         let (code, text) = run(&mut self.command(arguments));
         let left = self.listed();

@@ -5,17 +5,23 @@
 pub mod migration;
 pub mod old_store;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::{BufRead, BufReader};
+pub use std::collections::{BTreeMap, BTreeSet};
+pub use std::fs::{self, File};
+pub use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Deref;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+pub use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+pub use std::os::unix::process::CommandExt;
+pub use std::path::{Path, PathBuf};
+use std::process::Child;
+pub use std::process::{Command, Stdio};
+pub use std::sync::OnceLock;
+pub use std::thread::sleep;
+pub use std::time::{Duration, Instant};
 
-use jeton_peers::Known;
+pub use jeton_peers::Known;
 pub use jeton_programs::{Scratch, fails, has, number, peer, run, says, skip, succeed};
 use jeton_tool::client::{Access, Module, Session, User};
-use serde_json::Value;
+pub use serde_json::Value;
 
 /// The PINs of the tokens, in the environment of the tool.
 pub const PIN: &str = "87654321";

@@ -3,14 +3,8 @@
 //! With `JETON_KEEP_STORES=DIRECTORY` the tests leave copies of the stores in this directory.
 //! `stores/README.md` says which of them are in the repository.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use jeton_peers::Known;
-
 use super::migration::{Migration, copy};
-use super::{PIN, Scratch, has, jeton, peer, run, succeed};
+use super::*;
 
 /// The keys that every module generates.
 const COMMON: [&str; 9] = [
@@ -95,7 +89,7 @@ impl Old {
         let (code, text) = run(command.env("JETON_SO_PIN", "12345678"));
         if code != 0 {
             // SoftHSMv2 of Debian is built without the SQLite backend.
-            jeton_programs::skip(format_args!("the module does not make a token: {}", text.trim()));
+            skip(format_args!("the module does not make a token: {}", text.trim()));
         }
         code == 0
     }
