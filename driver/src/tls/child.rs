@@ -1,15 +1,8 @@
 //! The process of a module: it makes the turns of both servers.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use rustls::sign::CertifiedKey;
-
-use super::case::KeyKind;
-use super::handshake::Pair;
 use super::key::{TokenKeys, in_memory};
-use super::measure::{Case, CaseTurn, Sides, Turn, turn};
-use crate::Error;
+use super::measure::turn;
+use super::*;
 use crate::pipeline::{InProcess, Job, ModuleDescription, TakesTurns, Target};
 
 /// The largest number of handshakes of a thread in a turn.

@@ -1,8 +1,6 @@
 //! A server's key: in memory, or in a token. Each generated key has a self-signed certificate for
 //! `localhost`.
 
-use std::sync::Arc;
-
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
@@ -17,10 +15,9 @@ use jeton_pki::certificate::{self, Holder, Role, Signer};
 use jeton_pki::key_type::KeyType;
 use jeton_rustls::Token;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::sign::{CertifiedKey, SigningKey};
+use rustls::sign::SigningKey;
 
-use super::case::{KeyKind, name_of};
-use crate::Error;
+use super::*;
 use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 use crate::pipeline::{ED25519_NAME, private_template, public_template};

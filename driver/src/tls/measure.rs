@@ -4,14 +4,11 @@
 
 use std::fmt;
 use std::sync::Barrier;
-use std::time::Duration;
 
 use jeton_laboratory::{Interval, Ratio, spread};
-use serde::{Deserialize, Serialize};
 
-use super::case::{Exchange, KeyKind, Resumption, TlsVersion, exists, name_of};
-use super::handshake::Pair;
-use crate::Error;
+use super::case::exists;
+use super::*;
 use crate::pipeline::{Group, Plan, Work};
 use crate::role::Role;
 

@@ -4,10 +4,8 @@ use std::io::{self, Write};
 
 use jeton_laboratory::Table;
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
-use serde::Serialize;
 
-use super::case::name_of;
-use super::measure::MeasuredCase;
+use super::*;
 use crate::about::module_text;
 use crate::report::Report;
 
