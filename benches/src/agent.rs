@@ -4,26 +4,19 @@
 //! `docs/benchmarks/agent.md`.
 
 use std::ffi::OsString;
-use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use jeton_child::{Child, UNLIMITED};
 use jeton_laboratory::memory::resident_of;
-use jeton_laboratory::{Interval, Machine, Table};
-use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
-use serde::{Deserialize, Serialize};
 
-use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary, write_page};
-use crate::child::{self, Reached, Role, in_turns};
+use super::*;
+use crate::artefacts::{root, target_directory};
+use crate::child::{Reached, in_turns};
 use crate::names::SOFTHSM;
-use crate::operation::Boxed;
-use crate::scheme::{Aead, Scheme, named};
 use crate::store::shown;
-use crate::target::{FINDABLE, Home, ModuleToken};
+use crate::target::FINDABLE;
 
 /// The rounds. In each round, every row has a turn.
 const ROUNDS: usize = 15;
@@ -83,7 +76,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
 /// Builds the agent and its client module with TLS: neither is a library that the benches could
 /// depend on.
 fn build() -> Result<(), String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--release", "-p", "jeton-agent", "-p", "jeton-agent-client"]);
     command.args(["--features", "jeton-agent-client/tls"]).current_dir(root());
     match command.status() {

@@ -1,8 +1,6 @@
 //! The modules that the bench measures: the one that users get, and the one with the null backend.
 
-use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use super::*;
 
 pub struct Artefacts {
     /// The module with both backends. The benches depend on it, so cargo builds it with them.
@@ -70,7 +68,7 @@ pub fn temporary() -> Result<tempfile::TempDir, String> {
 
 pub fn write_page(name: &str, text: &str) -> Result<(), String> {
     let path = root().join("docs/benchmarks").join(name);
-    std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))
+    fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))
 }
 
 /// Returns the library parameters of one of our modules, with its tokens in this directory. The

@@ -31,8 +31,8 @@ use ::slh_dsa::{Sha2_128f, Sha2_128s};
 use aws_lc_sys as aws;
 use jeton::backend::{PublicParts, SlhDsa};
 
-use crate::operation::{Boxed, making, repeated};
-use crate::scheme::{Aead, Kind, Pair, Scheme};
+use super::*;
+use crate::operation::{making, repeated};
 
 pub use ml_kem::MlKemPair;
 pub use symmetric::{Hmac, Sealer, digest, random};

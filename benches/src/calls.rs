@@ -3,10 +3,9 @@
 //! buffers. All other work goes through the safe client, which builds structures and vectors for
 //! each call.
 
-use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
+use jeton_client::Structure;
 
-use crate::scheme::Aead;
+use super::*;
 
 mod find;
 mod key;

@@ -1,13 +1,6 @@
 //! The child processes of the bench: their roles.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use jeton_peers::TokenAccess;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-
-use crate::artefacts::parameters;
+use super::*;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {

@@ -1,11 +1,6 @@
 //! Facts that criterion does not keep, as JSON files beside its data.
 
-use std::fs;
-use std::path::PathBuf;
-
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-
+use super::*;
 use crate::artefacts::data_directory;
 
 #[derive(Default, Serialize, Deserialize)]

@@ -9,18 +9,14 @@ mod start;
 mod symmetric;
 mod threads;
 
-use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::artefacts::Artefacts;
+use super::*;
 use crate::baseline::BaselinePair;
-use crate::facts::{self, Run};
+use crate::facts::Run;
 use crate::names::BASELINE;
-use crate::operation::Boxed;
 use crate::rows::{self, Maker, Row};
-use crate::scheme::{Pair, Scheme, named};
 use crate::suite::{ALL, Rows, Suite};
-use crate::target::{Home, ModuleToken, Outcome};
 
 /// Measures all groups that the command line asks for, with tokens below `directory`.
 pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {
@@ -43,7 +39,7 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
         return Ok(());
     }
     let run = Run {
-        command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        command: env::args().skip(1).collect::<Vec<_>>().join(" "),
         short: suite.settings.short,
         started: started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         seconds: started.elapsed().map_or(0, |since| since.as_secs()),

@@ -2,14 +2,11 @@
 //! memcheck each run a child twice, with 500 and with 2500 repetitions. The difference between the
 //! two counts, divided by 2000, is the cost of one repetition.
 
-use std::path::Path;
-
-use crate::artefacts::{Artefacts, temporary};
+use super::*;
 use crate::baseline::{self, BaselinePair};
-use crate::child::{self, Instance, Repeated, Role};
+use crate::child::Repeated;
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
-use crate::scheme::{Aead, Scheme, named};
-use crate::target::{Findable, Home, ModuleToken, Outcome};
+use crate::target::Findable;
 
 const COUNTS: [u64; 2] = [500, 2500];
 
@@ -64,7 +61,7 @@ const COUNTED: [(&str, Counted); 10] = [
 
 /// Counts and prints the results. If valgrind is missing, prints that instead.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
-    if std::process::Command::new("valgrind").arg("--version").output().is_err() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
         println!("instructions are not counted: valgrind is not installed");
         return Ok(());
     }

@@ -1,7 +1,8 @@
 //! An operation that is timed: repeated between two readings of the clock.
 
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+
+use super::*;
 
 pub trait Operation {
     /// Returns the time of this number of repetitions, without preparation and clean-up.

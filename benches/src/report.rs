@@ -8,13 +8,10 @@ mod plots;
 mod tables;
 mod words;
 
-use std::fs;
-use std::path::Path;
-
-use jeton_laboratory::Table;
 use jeton_laboratory::figure::nanoseconds as time;
 use jeton_peers::write_between;
 
+use super::*;
 use crate::artefacts::root;
 use crate::names::shown;
 

@@ -1,18 +1,12 @@
 //! The rows: the modules on this machine, with a token each.
 
 use std::cell::Cell;
-use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use jeton_client::{Failure, Module, SlotId};
-use jeton_peers::{Known, Sandbox, TokenAccess, open_token};
+use jeton_client::SlotId;
 
-use crate::artefacts::{Artefacts, parameters};
+use super::*;
 use crate::facts::RowFacts;
 use crate::suite::{ALL, Suite};
-use crate::target::{Home, ModuleToken, Outcome};
 
 /// The variable that names more modules: `name=/path/to/module.so,token label,PIN;…`.
 pub const MODULES: &str = "JETON_BENCH_MODULES";

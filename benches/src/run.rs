@@ -1,9 +1,7 @@
 //! The run of `cargo bench`, and the work of all child processes of the benches.
 
-use std::env;
-
-use crate::artefacts::{Artefacts, data_directory, target_directory, temporary};
-use crate::child::{self, Role};
+use super::*;
+use crate::artefacts::{data_directory, target_directory};
 use crate::{agent, groups, instructions, rows, settings, startup, store, timing, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.
@@ -55,7 +53,7 @@ pub fn compare() -> Result<(), String> {
     }
     if filter().is_none() && data.is_dir() {
         // The report describes one run, so the data of earlier runs is removed.
-        std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
+        fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
     }
     let status = command.status().map_err(|error| error.to_string())?;
     if !status.success() {

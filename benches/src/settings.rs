@@ -1,7 +1,6 @@
 //! The durations of the bench.
 
-use std::env;
-use std::time::Duration;
+use super::*;
 
 /// The variable that asks for the short mode. `--quick` on the command line does the same, and
 /// measures fewer tokens.

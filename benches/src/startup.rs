@@ -1,18 +1,11 @@
 //! File size, loading time and memory. A fresh process measures each time and each use of memory.
 
-use std::fs;
-use std::path::Path;
-use std::time::Instant;
-
-use jeton_client::{Access, Module, User};
 use jeton_laboratory::memory::resident;
-use jeton_peers::{Error, PIN};
+use jeton_peers::Error;
 
-use crate::artefacts::{Artefacts, temporary};
-use crate::child::{self, Instance, Objects, Role};
-use crate::facts::{self, Memory, Startup};
-use crate::settings::Settings;
-use crate::target::{Home, ModuleToken, aes_object};
+use super::*;
+use crate::child::Objects;
+use crate::facts::{Memory, Startup};
 
 const BACKEND: &str = "aws-lc";
 const LOADS: usize = 21;
@@ -29,7 +22,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         startup.sizes.push((name.to_owned(), size));
     }
     startup.load.push(loads("jeton", &artefacts.module)?);
-    let short = Settings::of_environment().short || std::env::args().any(|argument| argument == "--quick");
+    let short = Settings::of_environment().short || env::args().any(|argument| argument == "--quick");
     let stored = if short { FEW_OBJECTS } else { OBJECTS };
     for (home, objects) in [(Home::Session, OBJECTS), (Home::Token, stored)] {
         startup.memory.push(memory_of("jeton", &artefacts.module, home, objects)?);

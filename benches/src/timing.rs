@@ -7,15 +7,10 @@
 //! usual limit of this test, is a possible leak. |t| above 10 is a leak, as in the program dudect.
 //! With more samples |t| grows if there is a leak, and stays small if not.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use jeton_peers::Error;
 
-use cryptoki_sys::*;
-use jeton_client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, User};
-use jeton_peers::{Error, PIN, TokenAccess, open_token};
-
-use crate::artefacts::{Artefacts, parameters, temporary};
-use crate::child::{Role, of_role};
+use super::*;
+use crate::child::of_role;
 
 /// The default duration of an experiment in seconds. `JETON_TIMING_SECONDS` changes it.
 const SECONDS: u64 = 20;
@@ -52,7 +47,7 @@ pub fn measure(arguments: &[String]) -> Result<(), String> {
 
 /// Tests a library with one backend, in the process of this role.
 pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
-    let seconds = std::env::var("JETON_TIMING_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = env::var("JETON_TIMING_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(SECONDS));
     let directory = temporary()?;
     // Wrong PINs never lock the token.

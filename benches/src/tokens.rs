@@ -2,17 +2,11 @@
 //! token after the other. Each figure is the median of fresh processes. Writes
 //! `docs/benchmarks/tokens.md`.
 
-use std::fs;
-use std::time::{Duration, Instant};
-
 use cryptoki_sys::{CKA_LABEL, CKA_SIGN, CKM_ECDSA};
-use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
 use jeton_laboratory::memory::resident;
-use jeton_laboratory::{Machine, Table, median};
-use jeton_peers::{Known, PIN, SO_PIN, Sandbox};
 
-use crate::artefacts::{Artefacts, parameters, temporary, write_page};
-use crate::child::{self, Library, Role};
+use super::*;
+use crate::child::Library;
 use crate::target::token_key;
 
 const COUNTS: [usize; 3] = [10, 1_000, 10_000];
@@ -130,7 +124,7 @@ fn make_all(library: &Library, count: usize) -> Result<(), Failure> {
         for slot in module.slots(true)?.into_iter().rev() {
             // SoftHSMv2 gives the new token another slot.
             let info = module.token_info(slot)?;
-            if !info.is_initialised() || info.flags & cryptoki_sys::CKF_USER_PIN_INITIALIZED != 0 {
+            if !info.is_initialised() || info.flags & CKF_USER_PIN_INITIALIZED != 0 {
                 continue;
             }
             let session = module.open_session(slot, Access::ReadWrite)?;
@@ -168,7 +162,7 @@ fn figures(library: &Library) -> Result<Figures, Failure> {
     let mut sessions = Vec::new();
     let mut login_ms = 0.0;
     for slot in slots {
-        if module.token_info(slot)?.flags & cryptoki_sys::CKF_USER_PIN_INITIALIZED == 0 {
+        if module.token_info(slot)?.flags & CKF_USER_PIN_INITIALIZED == 0 {
             continue;
         }
         let start = Instant::now();

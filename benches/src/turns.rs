@@ -1,12 +1,8 @@
 //! Measures a row and the baseline in turns of a few milliseconds. A disturbance of a shared
 //! machine then affects both, unlike rows that are measured one after the other.
 
-use std::time::Duration;
-
-use jeton_laboratory::Interval;
-
+use super::*;
 use crate::facts::Turns;
-use crate::operation::Boxed;
 
 /// The number of rounds. A round is one turn of the baseline and one of the row, in alternating
 /// order.

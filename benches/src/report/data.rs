@@ -183,7 +183,7 @@ mod tests {
         let rows = [
             ("g", JETON, 1.0),
             ("g", "jeton-rc", 2.0),
-            ("g", crate::names::SOFTHSM, 9.0),
+            ("g", names::SOFTHSM, 9.0),
             ("g", "nss-session", 5.0),
         ];
         assert_eq!(Data::of(&rows).best_peer("g"), Some(("nss-session", 5.0)));

@@ -72,8 +72,7 @@ mod tests {
 
     #[test]
     fn the_list_has_the_difference_and_the_faster_peer() {
-        let data =
-            Data::of(&[("g", crate::names::BASELINE, 100.0), ("g", "jeton", 120.0), ("g", "nss", 60.0)]);
+        let data = Data::of(&[("g", names::BASELINE, 100.0), ("g", "jeton", 120.0), ("g", "nss", 60.0)]);
         let text = list(&data);
         assert!(text.contains("| g (20.0 %, nss) | "), "{text}");
         assert_eq!(list(&Data::of(&[("g", "jeton", 120.0), ("g", "nss", 160.0)])), "None.\n");
