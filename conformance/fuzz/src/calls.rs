@@ -1,7 +1,8 @@
 //! The functions of the standard, with the methods of [`Run`] that make their arguments. The
 //! methods run in the order of the arguments, so that a length follows its pointer.
 
-use crate::run::{Call, Run};
+use super::*;
+use crate::run::Call;
 
 macro_rules! calls {
     ($($name:ident($($kind:ident),*))*) => {

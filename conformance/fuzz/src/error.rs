@@ -1,6 +1,6 @@
 //! The errors of the tool that the reader of backups returns.
 
-use std::path::PathBuf;
+use super::*;
 
 /// Has the variants of `Cause` in `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug, Clone, Copy)]

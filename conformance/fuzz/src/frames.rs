@@ -1,7 +1,6 @@
 //! Messages to the agent. The application has started, and has a session in which the user is
 //! logged in. The fuzzer chooses everything that the peer sends then.
 
-use std::cell::RefCell;
 use std::io::{self, Read};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as protocol, Argument, Call, Function, Request};
 use serde_bytes::Bytes;
 
-use crate::token::{PIN, Token};
+use super::*;
 
 /// The first session of an application.
 const SESSION: u64 = 1 << 17 | 1;

@@ -1,9 +1,7 @@
 //! The results that a run must not achieve: a key with less protection than before, and a key that
 //! becomes trusted without the SO.
 
-use cryptoki_sys::*;
-
-use crate::token::Token;
+use super::*;
 
 /// The protection of an object, as far as its attributes show it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

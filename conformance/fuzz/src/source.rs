@@ -2,7 +2,8 @@
 //! then ends before its next call.
 
 use arbitrary::Unstructured;
-use cryptoki_sys::*;
+
+use super::*;
 
 /// Byte strings that reach more code than arbitrary ones.
 const KNOWN: [&[u8]; 14] = [

@@ -2,16 +2,10 @@
 //! reads the public objects, logs in and reads the other objects. Before the login the module reads
 //! altered public records. After the login the module refuses every record with a wrong tag.
 
-use std::cell::RefCell;
-use std::path::Path;
-
-use cryptoki_sys::*;
 use jeton::store::seal::{self, summary};
 use rusqlite::types::Value;
-use rusqlite::{Connection, params};
 
-use crate::source::Source;
-use crate::token::Token;
+use super::*;
 
 const COLUMNS: [&str; 9] =
     ["serial", "slot", "label", "so_pin", "so_failures", "user_pin", "user_failures", "change", "summary"];
@@ -141,7 +135,7 @@ fn attributes(record: &mut Vec<u8>, source: &mut Source<'_>, depth: usize) {
     let said = if source.once_in(32) { source.number() } else { count as u64 };
     varint(record, said);
     for _ in 0..count {
-        let id = if source.once_in(8) { source.number() } else { source.one(&crate::templates::KNOWN) };
+        let id = if source.once_in(8) { source.number() } else { source.one(&templates::KNOWN) };
         varint(record, id);
         match source.below(6) {
             0 => record.extend([0, source.byte()]),
@@ -181,7 +175,7 @@ impl Token {
     /// Reads the information about each token, and its objects before and after a login. Then
     /// creates an object.
     fn read_all(&mut self) {
-        let call = |rv: CK_RV| assert!(rv == CKR_GENERAL_ERROR || crate::run::is_known(rv), "{rv:#x}");
+        let call = |rv: CK_RV| assert!(rv == CKR_GENERAL_ERROR || run::is_known(rv), "{rv:#x}");
         let mut slots = [0; 16];
         let mut count = slots.len() as CK_ULONG;
         self.initialize();
@@ -204,8 +198,8 @@ impl Token {
 
     fn read_objects(&self, session: CK_SESSION_HANDLE, call: &impl Fn(CK_RV)) {
         for object in self.found(session) {
-            let mut values = vec![[0_u8; 512]; crate::templates::KNOWN.len()];
-            let mut template: Vec<_> = std::iter::zip(crate::templates::KNOWN, &mut values)
+            let mut values = vec![[0_u8; 512]; templates::KNOWN.len()];
+            let mut template: Vec<_> = std::iter::zip(templates::KNOWN, &mut values)
                 .map(|(type_, value)| CK_ATTRIBUTE {
                     type_,
                     pValue: value.as_mut_ptr().cast(),
@@ -223,7 +217,7 @@ impl Token {
                 // SAFETY: a mechanism without parameter. The call with NULL ends the operation.
                 unsafe {
                     call(self.list.C_VerifyInit.expect("an entry")(session, &raw mut with, object));
-                    call(self.list.C_VerifyInit.expect("an entry")(session, std::ptr::null_mut(), object));
+                    call(self.list.C_VerifyInit.expect("an entry")(session, null_mut(), object));
                 }
             }
         }

@@ -1,11 +1,8 @@
 //! Templates: known and unknown attributes, valid and invalid values, nested templates.
 
-use std::ptr::null_mut;
-
-use cryptoki_sys::*;
 use jeton_names::structs::TEMPLATES;
 
-use crate::run::Run;
+use super::*;
 
 /// The attributes that templates use. The corpus refers to them by index, so their order must not
 /// change.

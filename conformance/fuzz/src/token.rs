@@ -2,15 +2,10 @@
 //! that changed it.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
 
-use cryptoki_sys::*;
 use jeton::mechanism;
-use tempfile::TempDir;
 
-use crate::secrets;
+use super::*;
 
 pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
