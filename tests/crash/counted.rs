@@ -2,13 +2,10 @@
 //! key signs twice, and a limit is never exceeded.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
+use super::*;
 use crate::power::Recording;
-use crate::prelude::*;
-use crate::process::{Process, Random, argument, client, directory, rounds, token, try_with, unlock};
-use crate::vfs::{self, Event};
 use crate::worker::{log_in, pin, try_log_in};
 
 const WORKERS: usize = 4;

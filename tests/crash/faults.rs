@@ -7,9 +7,8 @@ use std::fmt::Debug;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::prelude::*;
-use crate::process::{Process, Random, client, number, role_of, token};
-use crate::vfs::{self, Failure, Fault};
+use super::*;
+use crate::vfs::{Failure, Fault};
 
 const WRONG: &[u8] = b"a wrong one";
 const NEW: &[u8] = b"the user's new PIN";

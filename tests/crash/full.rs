@@ -5,16 +5,15 @@
 //! The disks are file systems in memory, in a mount namespace of the child. This needs root. A test
 //! that cannot run prints the reason.
 
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use jeton::id::token_flag as flag;
 
+use super::*;
 use crate::faults::failures;
-use crate::prelude::*;
-use crate::process::{Process, client, directory, role_of, token, unlock};
 
 const WRONG: &[u8] = b"a wrong one";
 const LIMIT: u32 = 3;

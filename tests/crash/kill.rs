@@ -1,8 +1,7 @@
 //! `kill -9` of one of four processes, or of all, at any moment: acknowledged changes exist
 //! afterwards.
 
-use crate::prelude::*;
-use crate::process::{Random, client, rounds, token, unlock};
+use super::*;
 use crate::worker::{Counts, Running, Task, log_in, pin};
 
 const WORKERS: usize = 4;

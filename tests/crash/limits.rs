@@ -3,8 +3,7 @@
 use jeton::secret::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::prelude::*;
-use crate::process::{Process, argument, directory, number, token, with};
+use super::*;
 
 const KIB: u64 = 1 << 10;
 /// The number and the length of the secrets of a child. Together they need more than one chunk of

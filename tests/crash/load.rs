@@ -1,11 +1,8 @@
 //! Many processes of many threads, on one token or on more tokens than may be open: create, find,
 //! sign, destroy.
 
-use std::collections::BTreeSet;
-
+use super::*;
 use crate::many::{self, client, tokens_of, user};
-use crate::prelude::*;
-use crate::process::{Process, Random, argument, directory, numbers, seconds, texts, together};
 
 /// In each group of this number of rounds, one round leaves its object.
 const LEFT: usize = 8;
@@ -21,7 +18,7 @@ pub fn child() {
         .iter()
         .map(|slot| client.find_one(user(&client, *slot, PIN), &none().label("shared").flag(A::SIGN, true)))
         .collect();
-    crate::process::ready();
+    ready();
     let end = Instant::now() + time(tokens);
     let (client, slots, keys, name) = (&client, &slots, &keys, &name);
     let rounds: usize = std::thread::scope(|scope| {

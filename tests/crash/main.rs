@@ -74,7 +74,19 @@ mod uses;
 mod vfs;
 mod worker;
 
-use std::time::Instant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+
+use serde::{Deserialize, Serialize};
+
+use prelude::*;
+#[cfg(feature = "postgresql")]
+use process::token_in;
+use process::{
+    Process, Random, argument, client, directory, number, numbers, ready, role_of, rounds, seconds, texts,
+    together, token, try_with, unlock, with,
+};
+use vfs::Event;
 
 /// As in the shared library. Without it freed memory keeps secrets.
 #[global_allocator]

@@ -1,9 +1,8 @@
 //! One token, or more tokens than may be open at a time, so that files are closed and opened again
 //! all the time. [`crate::power`] and [`crate::load`] use them too.
 
+use super::*;
 use crate::model::Model;
-use crate::prelude::*;
-use crate::process::{self, Process, Random, argument, directory, number};
 use crate::worker::{Task, Worker, pin, try_log_in};
 
 pub fn count() -> usize {

@@ -1,7 +1,6 @@
 //! Keys that are generated, used and destroyed leak no memory.
 
-use crate::prelude::*;
-use crate::process::{Process, client, directory, number, token};
+use super::*;
 
 /// In each group of this number of key pairs, one pair consists of token objects. The others are
 /// session objects.

@@ -1,9 +1,7 @@
 //! A model of the changes of one process. The process prints each call before the call starts, and
 //! "ok" when the call succeeds. After an error the process prints "failed" or ends.
 
-use std::collections::BTreeMap;
-
-use crate::prelude::*;
+use super::*;
 
 /// The state of the objects that have one label, or of the user's PIN.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,15 +1,13 @@
 //! A limit on open files (`RLIMIT_NOFILE`) that is smaller than the tokens need.
 
-use std::fs::File;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jeton::id::token_flag;
 use rustix::process::Resource;
 
+use super::*;
 use crate::limits::limit;
-use crate::prelude::*;
-use crate::process::{Process, directory, number, seconds};
 
 // Signatures with more tokens than may be open.
 
@@ -21,7 +19,7 @@ const READY: &str = "logged-in";
 /// The longest time for which a destroyed key may still sign. The module checks for changes once a
 /// second. With a database, docs/postgresql.md allows 3 s and a round trip.
 fn longest() -> Duration {
-    Duration::from_secs(if crate::is_in_database() { 5 } else { 2 })
+    Duration::from_secs(if is_in_database() { 5 } else { 2 })
 }
 
 /// The number of tokens, and the child's limit on open files.
@@ -117,7 +115,7 @@ pub fn now() -> u128 {
 /// 16 threads sign with more tokens than may be open. Another process destroys keys meanwhile.
 pub fn sign() {
     let (count, most) = sizes();
-    let directory = crate::many::tokens_of(count, PIN);
+    let directory = many::tokens_of(count, PIN);
     let client = Client::beside(&directory, Provider::ALL[0], "");
     let mut slots = client.slots().expect("slots");
     slots.pop();
@@ -222,7 +220,7 @@ pub fn shortage_child() {
 
 /// Without descriptors a call fails, and afterwards every token is there and works.
 pub fn shortage() {
-    let directory = crate::many::tokens_of(8, PIN);
+    let directory = many::tokens_of(8, PIN);
     // C_Initialize would open a file that was written a moment ago, so wait first.
     std::thread::sleep(Duration::from_millis(200));
     Process::start("shortage", &directory, ()).echo();

@@ -2,8 +2,7 @@
 
 use jeton::id::token_flag as flag;
 
-use crate::prelude::*;
-use crate::process::{Process, argument, client, directory, ready, together, token, unlock};
+use super::*;
 
 const LIMIT: u32 = 10;
 const PROCESSES: usize = 10;

@@ -6,12 +6,8 @@
 //! independently of earlier writes. Bytes beside a write keep their values, as SQLite expects
 //! (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
 
-use std::collections::BTreeMap;
-
+use super::*;
 use crate::many::{self, client, tokens_of, verify, workers};
-use crate::prelude::*;
-use crate::process::{self, Process, Random, argument, directory};
-use crate::vfs::{self, Event};
 use crate::worker::pin;
 
 /// The number of calls with one token: enough for a few checkpoints, which come every 1000 pages.
@@ -26,7 +22,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 pub fn child() {
     let (tokens, seed): (usize, u64) = argument();
     let (calls, rounds) = match tokens {
-        1 => (CALLS, process::rounds()),
+        1 => (CALLS, rounds()),
         _ => (CALLS_OF_MANY, many::rounds()),
     };
     let directory = directory();

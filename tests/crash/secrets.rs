@@ -5,8 +5,6 @@
 //! The child logs in, uses one key with one mechanism, must find the key in its memory, logs out,
 //! and must not find it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use argon2::{Algorithm, Argon2, Params as Cost, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -15,10 +13,8 @@ use jeton::id::mechanism_flag;
 use jeton::mechanism::{self, Action, MechanismRow};
 use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
 use rusqlite::{Connection, OpenFlags};
-use serde::{Deserialize, Serialize};
 
-use crate::prelude::*;
-use crate::process::{Process, Random, argument, directory, number};
+use super::*;
 use crate::scan::{Scanner, Sought, Turned};
 use crate::uses::{Fixture, generate};
 

@@ -1,11 +1,8 @@
 //! The process that is killed: it creates, changes and destroys objects, generates keys and changes
 //! the PIN endlessly.
 
-use serde::{Deserialize, Serialize};
-
+use super::*;
 use crate::model::Model;
-use crate::prelude::*;
-use crate::process::{Process, Random, argument, client, directory};
 
 /// The maximum number of labels with objects. At this number, a process only destroys objects and
 /// changes the PIN.

@@ -4,11 +4,9 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
-use super::LONGEST_OUTAGE;
-use crate::prelude::*;
-use crate::support::server::{USER, as_user, binaries};
+use super::*;
 
 /// Waits for the end of its input. Then stops both servers and removes their files.
 const GUARD: &str = r#"
@@ -82,7 +80,7 @@ impl Cluster {
         let start = Instant::now();
         while self.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1" {
             assert!(start.elapsed() < LONGEST_OUTAGE, "the standby does not follow the primary");
-            std::thread::sleep(Duration::from_millis(20));
+            sleep(Duration::from_millis(20));
         }
     }
 
@@ -115,7 +113,7 @@ impl Cluster {
         let mut command = as_user(&self.directory);
         let output = self.directory.join("output");
         // A server inherits the output of pg_ctl, so it is a file and not a pipe.
-        let file = std::fs::File::create(&output).expect("a file");
+        let file = File::create(&output).expect("a file");
         command.arg(bin().join(program)).args(arguments).stdin(Stdio::null()).stdout(file);
         let status = command.status().expect("a program of PostgreSQL");
         assert!(status.success(), "{program} {arguments:?}");

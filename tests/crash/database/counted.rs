@@ -1,15 +1,10 @@
 //! Three hosts sign with keys whose uses are counted, while their processes are killed, their
 //! connections are cut, and their networks deliver nothing for some time.
 
-use std::os::unix::fs::PermissionsExt;
-
 use super::hosts::directory_of;
-use super::{is_installed, until_ok};
+use super::*;
 use crate::counted::{Counts, Signer, make_keys};
-use crate::prelude::*;
-use crate::process::{Process, Random, argument, client, directory, seconds, token_in};
 use crate::proxy::Proxy;
-use crate::support::server::Server;
 use crate::worker::pin;
 
 const HOSTS: usize = 3;
@@ -27,7 +22,7 @@ pub fn child() {
     loop {
         match signer.try_sign(|line| println!("{line}")) {
             Ok(()) => {}
-            Err(Error::DeviceError) => std::thread::sleep(Duration::from_millis(20)),
+            Err(Error::DeviceError) => sleep(Duration::from_millis(20)),
             Err(reason) => panic!("{reason:?}"),
         }
     }
@@ -72,7 +67,7 @@ pub fn case() {
     let mut count = |said: Vec<String>| said.iter().for_each(|line| counts.add(line).expect("a new use"));
     let end = Instant::now() + Duration::from_secs(seconds());
     while Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(random.below(300)));
+        sleep(Duration::from_millis(random.below(300)));
         let place = random.below((HOSTS * PROCESSES) as u64) as usize;
         let proxy = &hosts[place % HOSTS].1;
         match random.below(8) {
@@ -80,7 +75,7 @@ pub fn case() {
                 partitions += 1;
                 proxy.partition();
                 // In some rounds until a call fails.
-                std::thread::sleep(Duration::from_millis(random.below(3000 * TIMEOUT)));
+                sleep(Duration::from_millis(random.below(3000 * TIMEOUT)));
                 proxy.heal();
             }
             1..4 => proxy.cut_after(random.below(LONGEST_MESSAGE)),

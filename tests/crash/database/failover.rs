@@ -1,11 +1,7 @@
 //! The primary server crashes, and its synchronous standby becomes the primary, again and again.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use super::cluster::Cluster;
-use super::{CONNECTIONS, LONGEST_OUTAGE, Workers, is_installed};
-use crate::process::number;
+use super::*;
 
 /// The number of failovers that each process lives through.
 const EACH: u64 = 5;

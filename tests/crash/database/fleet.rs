@@ -2,17 +2,11 @@
 //! hosts sign. Every tenth also finds, creates, changes and destroys objects. Prints the load of
 //! the server and the delays of the hosts.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-
 use super::hosts::{DOOMED, Task, delays, destroy, directory_of, doomed, tell};
-use super::is_installed;
 use super::namespaces::{Namespaces, SERVER};
 use super::pooler::Pooler;
+use super::*;
 use crate::open_files::now;
-use crate::prelude::*;
-use crate::process::{Process, argument, client, number, seconds, token_in, try_with};
-use crate::support::server::Server;
 
 /// The pause of a host between two uses of keys.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -54,7 +48,7 @@ pub fn child() {
     let start = Instant::now();
     let task: Task = argument();
     let store = format!(", store = {{ {} }}", task.store);
-    let started = try_with(&crate::process::directory(), u32::MAX, Provider::ALL[0], &store);
+    let started = try_with(&directory(), u32::MAX, Provider::ALL[0], &store);
     let outcome = started.and_then(|client| {
         let session = client.open_session(client.slot, Access::ReadWrite)?;
         client.module.login(session, User::User, PIN)?;
@@ -62,7 +56,7 @@ pub fn child() {
     });
     println!("started {}", start.elapsed().as_millis());
     tell(&task, "ready", "");
-    crate::process::ready();
+    ready();
     match outcome {
         Ok((client, session)) => work(&client, session, &task, &mut counts),
         Err(reason) => counts.fail("start", reason),
@@ -111,7 +105,7 @@ fn work(client: &Client, session: SessionHandle, task: &Task, counts: &mut Count
                 Err(reason) => counts.fail("change", reason),
             }
         }
-        std::thread::sleep(PAUSE);
+        sleep(PAUSE);
     }
     println!("longest {}", longest.as_millis());
 }
@@ -193,7 +187,7 @@ impl Fleet {
         let is_ready = |host: usize| self.shared().join(format!("ready h{host}")).exists();
         while !(0..self.hosts).all(is_ready) {
             assert!(begin.elapsed() < START, "a host does not start");
-            std::thread::sleep(Duration::from_millis(20));
+            sleep(Duration::from_millis(20));
         }
         let started = begin.elapsed();
         let before = self.load();
@@ -203,7 +197,7 @@ impl Fleet {
             let destroyer = scope.spawn(|| destroy(&one, session, self.seconds));
             let (mut memory, mut connections) = (0, 0);
             while begin.elapsed().as_secs() < self.seconds {
-                std::thread::sleep(LOOK.min(Duration::from_secs(self.seconds)));
+                sleep(LOOK.min(Duration::from_secs(self.seconds)));
                 memory = memory.max(self.memory());
                 connections = connections.max(self.connections());
             }
@@ -225,7 +219,7 @@ impl Fleet {
         println!("all hosts were ready after {started:.1?}; {objects} objects besides the keys");
         if let Some(pooler) = &self.pooler {
             let log = std::fs::read_to_string(self.server.directory.join("pgbouncer.log")).expect("a log");
-            let warnings: std::collections::BTreeSet<_> =
+            let warnings: BTreeSet<_> =
                 log.lines().filter_map(|line| line.split_once("WARNING ")).map(|(_, text)| text).collect();
             println!("PgBouncer at port {}: {warnings:?}", pooler.port);
         }

@@ -2,17 +2,8 @@
 //! changes of the others at once. On each host, a process that only signs notices within the stated
 //! time that a key was destroyed.
 
-use std::collections::BTreeSet;
-
-use serde::{Deserialize, Serialize};
-
-use super::is_installed;
+use super::*;
 use crate::open_files::now;
-use crate::prelude::*;
-use crate::process::{
-    Process, Random, argument, client, directory, numbers, seconds, texts, together, token_in,
-};
-use crate::support::server::Server;
 
 const HOSTS: usize = 3;
 const PROCESSES: usize = 4;
@@ -51,7 +42,7 @@ pub fn child() {
     let task: Task = argument();
     let mut random = Random::seeded(task.seed);
     let key = client.find_one(session, &none().label("shared").flag(A::SIGN, true));
-    crate::process::ready();
+    ready();
     let end = Instant::now() + Duration::from_secs(seconds());
     let (mut rounds, mut seen) = (0, 0);
     while Instant::now() < end {
@@ -108,7 +99,7 @@ pub fn signing_child() {
                 false
             }
         });
-        std::thread::sleep(Duration::from_millis(5));
+        sleep(Duration::from_millis(5));
     }
     println!("signatures {signatures}");
 }
@@ -187,7 +178,7 @@ fn wait_until_ready(shared: &Path) {
     let is_ready = |host: usize| shared.join(format!("ready s{host}")).exists();
     while !(0..HOSTS).all(is_ready) {
         assert!(start.elapsed() < Duration::from_secs(60), "a process that signs is not ready");
-        std::thread::sleep(Duration::from_millis(20));
+        sleep(Duration::from_millis(20));
     }
 }
 
@@ -195,7 +186,7 @@ fn wait_until_ready(shared: &Path) {
 pub(super) fn destroy(client: &Client, session: SessionHandle, seconds: u64) -> Vec<u128> {
     (0..DOOMED)
         .map(|place| {
-            std::thread::sleep(Duration::from_secs(seconds) / DOOMED as u32);
+            sleep(Duration::from_secs(seconds) / DOOMED as u32);
             let key = client.find_one(session, &none().label(&doomed(place)).flag(A::SIGN, true));
             client.destroy_object(session, key).expect("a key");
             now()

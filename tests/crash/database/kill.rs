@@ -1,12 +1,7 @@
 //! `kill -9` of processes, and crashes of the server (`pg_ctl stop --mode=immediate`), at any
 //! moment.
 
-use std::thread::sleep;
-use std::time::Duration;
-
-use super::{CONNECTIONS, WORKERS, Workers, is_installed};
-use crate::process::number;
-use crate::support::server::Server;
+use super::*;
 
 pub fn case() {
     let rounds: u64 = number("JETON_CRASH_DATABASE_ROUNDS", 3);

@@ -14,9 +14,12 @@ pub mod kill;
 mod namespaces;
 mod pooler;
 
-use crate::prelude::*;
-use crate::process::{Random, argument, token_in, try_with};
-use crate::support::server::binaries;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::thread::sleep;
+
+use super::*;
+use crate::support::server::{Server, USER, as_user, binaries};
 use crate::worker::{Counts, Dead, Running, Task, Worker, pin, try_log_in};
 
 const WORKERS: usize = 4;
@@ -44,7 +47,7 @@ fn until_ok<T>(mut work: impl FnMut() -> Result<T>) -> T {
             Err(Error::DeviceError) if start.elapsed() < LONGEST_OUTAGE => {}
             Err(reason) => panic!("{reason:?} after {:?}", start.elapsed()),
         }
-        std::thread::sleep(Duration::from_millis(20));
+        sleep(Duration::from_millis(20));
     }
 }
 
@@ -62,7 +65,7 @@ fn log_in(client: &Client, session: SessionHandle, known: u64) -> u64 {
 
 /// Works until it is killed. Prints the longest time of its calls.
 pub fn child() {
-    let client = host(&crate::process::directory());
+    let client = host(&directory());
     let session = until_ok(|| client.open_session(client.slot, Access::ReadWrite));
     let task: Task = argument();
     let task = Task { pin: log_in(&client, session, task.pin), ..task };
@@ -77,7 +80,7 @@ pub fn child() {
             Ok(()) => {}
             Err(Error::DeviceError) => {
                 worker.give_up();
-                std::thread::sleep(Duration::from_millis(20));
+                sleep(Duration::from_millis(20));
             }
             Err(reason) => panic!("{reason:?}"),
         }
@@ -134,7 +137,7 @@ impl Workers {
         let start = Instant::now();
         while connections() != "0" {
             assert!(start.elapsed() < LONGEST_OUTAGE, "connections of killed processes remain");
-            std::thread::sleep(Duration::from_millis(5));
+            sleep(Duration::from_millis(5));
         }
         let client = host(&self.directory);
         let session = client.open();

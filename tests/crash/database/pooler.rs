@@ -1,9 +1,8 @@
 //! PgBouncer between the hosts and a server.
 
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
 
-use crate::support::server::{Server, as_user};
+use super::*;
 
 /// A PgBouncer that ends with this value, or with the test process.
 pub struct Pooler {
@@ -29,7 +28,7 @@ impl Pooler {
         server.shell(&format!(
             "cat >pgbouncer.ini <<'END'\n{settings}END\nprintf '\"host\" \"a password\"\\n' >users"
         ));
-        let log = std::fs::File::create(server.directory.join("pgbouncer.log")).expect("a file");
+        let log = File::create(server.directory.join("pgbouncer.log")).expect("a file");
         let mut command = as_user(&server.directory);
         command.args(["setpriv", "--pdeathsig", "TERM", "pgbouncer"]);
         command.arg(server.directory.join("pgbouncer.ini")).stdin(Stdio::null()).stderr(log);
@@ -37,7 +36,7 @@ impl Pooler {
         let start = Instant::now();
         while std::net::TcpStream::connect((address, port)).is_err() {
             assert!(start.elapsed() < Duration::from_secs(10), "PgBouncer does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+            sleep(Duration::from_millis(20));
         }
         pooler
     }
