@@ -1,10 +1,8 @@
 //! Private keys of BIND (`Private-key-format: v1.x`).
 
-use base64ct::{Base64Unpadded, Encoding};
-use zeroize::Zeroizing;
+use base64ct::Base64Unpadded;
 
-use crate::Error;
-use crate::keys::{self, PrivateKey};
+use super::*;
 use crate::public::DNSSEC;
 
 /// The first word of a key file of BIND.

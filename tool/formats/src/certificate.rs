@@ -7,8 +7,7 @@ use x509_cert::der::Decode;
 use x509_cert::name::Name;
 use x509_cert::time::Time;
 
-use crate::ber::{self, BIT_STRING, CONTEXT_0, Element, INTEGER, OID, SEQUENCE, SET};
-use crate::{Entry, Error, Item};
+use super::*;
 
 /// The common name, 2.5.4.3.
 const COMMON_NAME: &[u8] = b"\x55\x04\x03";

@@ -4,11 +4,9 @@ use crypto_bigint::{BoxedUint, NonZero};
 use jeton_client::key_types::ED25519;
 use ssh_key::private::{EcdsaKeypair, KeypairData, RsaKeypair};
 use ssh_key::{Kdf, Mpint, PrivateKey as SshKey};
-use zeroize::Zeroizing;
 
-use crate::keys::{self, PrivateKey};
+use super::*;
 use crate::public::SSH;
-use crate::{Error, Password};
 
 /// The longest integer of a key in bytes. The time of [`crt_exponent`] grows with its square.
 const MAX_INTEGER: usize = 4096;

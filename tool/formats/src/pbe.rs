@@ -4,8 +4,6 @@
 use cbc::Decryptor;
 use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockCipherDecrypt, BlockModeDecrypt, InnerIvInit, KeyInit};
-use der::Decode;
-use der::asn1::ObjectIdentifier;
 use des::{TdesEde2, TdesEde3};
 use hmac::{Mac, SimpleHmac};
 use pkcs5::EncryptionScheme;
@@ -15,10 +13,8 @@ use sha1::Sha1;
 use sha2::digest::Digest;
 use sha2::digest::block_api::BlockSizeUser;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
-use zeroize::Zeroizing;
 
-use crate::ber::{self, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
-use crate::{Error, Password};
+use super::*;
 
 /// The largest number of iterations that all keys of a file may ask for. They take about ten
 /// seconds.

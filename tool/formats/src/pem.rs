@@ -1,12 +1,7 @@
 //! The blocks of a PEM file. RFC 7468, 2: text outside of a block is ignored, and so are blanks and
 //! line breaks inside.
 
-use std::borrow::Cow;
-
-use base64ct::{Base64, Encoding};
-use zeroize::Zeroizing;
-
-use crate::{Error, ber};
+use super::*;
 
 pub(crate) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";

@@ -1,15 +1,7 @@
 //! Detects the format of a file, and reads its keys and certificates.
 
-use std::borrow::Cow;
-
-use der::Decode;
-use pkcs1::RsaPublicKeyRef;
-use pkcs8::SubjectPublicKeyInfoRef;
-
-use crate::ber::{self, INTEGER, SEQUENCE};
-use crate::keys;
+use super::*;
 use crate::pem::{self, Block};
-use crate::{Entry, Error, Item, Password, Wanted, bind, certificate, openssh, pkcs12};
 
 /// The greatest size of a file in bytes.
 pub const MAX_FILE: usize = 4 << 20;

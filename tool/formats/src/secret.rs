@@ -1,8 +1,6 @@
 //! Secret keys: raw bytes, or hexadecimal text.
 
-use zeroize::Zeroizing;
-
-use crate::{Error, pem};
+use super::*;
 
 /// Reads a secret key of one of these lengths in bytes. Text of hexadecimal digits is decoded if
 /// it gives one of the lengths. Any other content is the key itself.
