@@ -1,12 +1,8 @@
 //! Reads files and directories within limits.
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::fs;
 
-use zeroize::Zeroizing;
-
-use crate::{Error, Secret};
+use super::*;
 
 /// The largest object file in bytes. Useful objects are much shorter.
 const MAX_FILE: u64 = 16 << 20;

@@ -7,18 +7,9 @@
 //! The table `meta` describes the token, and has the master key encrypted under each PIN. The table
 //! `objects` has one row for each attribute.
 
+use super::*;
+
 mod protected;
-
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-use cryptoki_sys::*;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension};
-use zeroize::Zeroizing;
-
-use crate::object::is_flag;
-use crate::{Error, Object, Secret, Value, file, sqlite};
 
 const TABLES: [&str; 2] = ["meta", "objects"];
 

@@ -19,7 +19,17 @@ mod object;
 mod softhsm;
 mod sqlite;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cryptoki_sys::*;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
+use zeroize::Zeroizing;
+
+use object::is_flag;
 
 pub use error::Error;
 pub use object::{Object, Secret, Value};

@@ -9,17 +9,9 @@
 
 mod pbe;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use aws_lc_rs::digest::{self, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA384};
-use cryptoki_sys::*;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension};
-use zeroize::Zeroizing;
 
-use crate::object::is_flag;
-use crate::{Error, Object, Secret, Value, file, sqlite};
+use super::*;
 
 pub(crate) const KEYS: &str = "key4.db";
 

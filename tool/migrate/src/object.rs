@@ -1,11 +1,10 @@
 //! Objects as the readers return them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use cryptoki_sys::*;
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
+
+use super::*;
 
 /// Bytes that are wiped when they are dropped.
 pub type Secret = Zeroizing<Vec<u8>>;

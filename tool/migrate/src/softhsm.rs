@@ -6,14 +6,11 @@
 mod database;
 mod object_file;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use aws_lc_rs::digest::{self, SHA256};
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CKA_END_DATE, CKA_PRIVATE, CKA_START_DATE, CKA_VENDOR_DEFINED};
 
+use super::*;
 use crate::cipher::decrypt_with_iv;
-use crate::{Error, Format, Object, Secret, Value, file};
 
 /// `CKA_OS_*`: the attributes of the token itself.
 const OS: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED + 0x5348;

@@ -1,14 +1,10 @@
 //! Opens SQLite databases of other programs read-only. Their content is not trusted.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-
+use rusqlite::OpenFlags;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
 
-use crate::Error;
+use super::*;
 
 /// The largest number of bytes of a value, and of a row, in a database.
 const MAX_VALUE: i32 = 16 << 20;
