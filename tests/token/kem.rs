@@ -5,8 +5,8 @@ use jeton::mechanism::AgreementKdf;
 
 use crate::prelude::*;
 
-fn ecdh(id: M, kdf: Option<AgreementKdf>) -> Mechanism {
-    Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: Box::default() }, ..plain(id) }
+fn ecdh(id: M, kdf: Option<AgreementKdf>, peer: &[u8]) -> Mechanism {
+    Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: peer.into() }, ..plain(id) }
 }
 
 fn dh(peer: &[u8]) -> Mechanism {
@@ -18,10 +18,10 @@ fn mechanisms() -> [(Kind, Mechanism); 7] {
     [
         (Kind::Rsa, plain(M::RSA_PKCS)),
         (Kind::Rsa, oaep(Hash::Sha256, Hash::Sha256, b"")),
-        (Kind::P256, ecdh(M::ECDH1_DERIVE, None)),
-        (Kind::P256, ecdh(M::ECDH1_COFACTOR_DERIVE, Some(AgreementKdf::X963(Hash::Sha256)))),
-        (Kind::P384, ecdh(M::ECDH1_DERIVE, Some(AgreementKdf::OneStep(Hash::Sha256)))),
-        (Kind::X25519, ecdh(M::ECDH1_DERIVE, None)),
+        (Kind::P256, ecdh(M::ECDH1_DERIVE, None, &[])),
+        (Kind::P256, ecdh(M::ECDH1_COFACTOR_DERIVE, Some(AgreementKdf::X963(Hash::Sha256)), &[])),
+        (Kind::P384, ecdh(M::ECDH1_DERIVE, Some(AgreementKdf::OneStep(Hash::Sha256)), &[])),
+        (Kind::X25519, ecdh(M::ECDH1_DERIVE, None, &[])),
         (Kind::Dh, dh(&[])),
     ]
 }
@@ -33,12 +33,7 @@ fn made(
     public: &Attributes,
     private: &Attributes,
 ) -> Result<(ObjectHandle, ObjectHandle)> {
-    let request = match kind {
-        Kind::Rsa => none().number(A::MODULUS_BITS, 2048),
-        Kind::Dh => group(),
-        kind => kind.request(),
-    };
-    client.generate(session, kind.generator(), &request.and(public), private)
+    client.generate(session, kind.generator(), &kind.request().and(public), private)
 }
 
 fn able() -> (Attributes, Attributes) {
@@ -78,9 +73,8 @@ fn unwrap_or_derive(
     template: &Attributes,
 ) -> Result<ObjectHandle> {
     match &mechanism.params {
-        Params::Ecdh { kdf, shared, .. } => {
-            let params = Params::Ecdh { kdf: *kdf, shared: shared.clone(), peer: sealed.into() };
-            let mechanism = Mechanism { params, info: mechanism.info };
+        Params::Ecdh { kdf, .. } => {
+            let mechanism = ecdh(mechanism.info.id, *kdf, sealed);
             client.derive_key(session, &mechanism, private, &template.template())
         }
         Params::Data(_) => client.derive_key(session, &dh(sealed), private, &template.template()),
@@ -128,11 +122,8 @@ fn a_limit_of_uses_counts_unwrapping_derivation_and_decapsulation() {
             .number(A::JETON_USES_LEFT, 2);
         let (public, private) = made(&client, session, kind, &public, &private).expect("a pair");
         let (sealed, _) = encapsulate(&client, session, &mechanism, public, &aes()).expect("a ciphertext");
-        let decapsulate = || {
-            let template = aes();
-            let template = template.template();
-            client.decapsulate_key(session, &mechanism, private, &template, &sealed).map(drop)
-        };
+        let decapsulate =
+            || client.decapsulate_key(session, &mechanism, private, &aes().template(), &sealed).map(drop);
         let otherwise = || unwrap_or_derive(&client, session, &mechanism, private, &sealed, &aes()).map(drop);
         let left = || client.number(session, private, A::JETON_USES_LEFT);
         assert_eq!((otherwise(), left()), (Ok(()), 1), "{kind:?}");
@@ -161,10 +152,7 @@ fn encapsulation_needs_its_usages_and_no_public_key_in_the_parameter() {
             assert!(refused.is_err() || good && wrong.len() >= 64, "{kind:?} {refused:?}");
         }
         let peer = match &mechanism.params {
-            Params::Ecdh { .. } => Mechanism {
-                params: Params::Ecdh { kdf: None, shared: Box::default(), peer: [4; 65].into() },
-                ..plain(mechanism.info.id)
-            },
+            Params::Ecdh { .. } => ecdh(mechanism.info.id, None, &[4; 65]),
             Params::Data(_) => dh(&[2]),
             _ => {
                 // The type of the key does not determine its length.
@@ -192,14 +180,9 @@ fn decapsulation_follows_the_template_for_unwrapped_or_derived_keys() {
         let id = if kind == Kind::Rsa { A::UNWRAP_TEMPLATE } else { A::DERIVE_TEMPLATE };
         let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
         let (public, private) = able();
-        let request = match kind {
-            Kind::Rsa => none().number(A::MODULUS_BITS, 2048),
-            Kind::Dh => group(),
-            kind => kind.request(),
-        };
         // An RSA key that opens hybrid forms does not open their heads.
         let private = private.bytes(A::ALLOWED_MECHANISMS, &mechanism.info.id.0.to_le_bytes());
-        let (public, private) = (request.and(&public), private.within(id, &forced));
+        let (public, private) = (kind.request().and(&public), private.within(id, &forced));
         let pair = client.generate_key_pair(session, &plain(kind.generator()), &public.template(), &private);
         let (public, private) = pair.expect("a pair");
         let (sealed, _) = encapsulate(&client, session, &mechanism, public, &aes()).expect("a ciphertext");
