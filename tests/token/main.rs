@@ -1,6 +1,7 @@
 //! Tests the core through its public API. A test whose behaviour depends on the backend runs once
 //! per backend.
 
+mod applications;
 mod asynchronous;
 mod at_rest;
 mod attribute_rules;
