@@ -10,7 +10,6 @@ struct Case {
     scheme: fn(usize) -> CipherScheme,
     keys: &'static [usize],
     takes: &'static [usize],
-    authenticated: bool,
 }
 
 const IV: [u8; 16] = *b"initial vector 1";
@@ -26,11 +25,12 @@ impl Case {
         takes: &'static [usize],
         scheme: fn(usize) -> CipherScheme,
     ) -> Self {
-        Self { name, scheme, keys, takes, authenticated: false }
+        Self { name, scheme, keys, takes }
     }
 
-    const fn authenticated(self) -> Self {
-        Self { authenticated: true, ..self }
+    fn is_authenticated(&self) -> bool {
+        use CipherScheme::{Aead, AesKw, AesKwp};
+        matches!((self.scheme)(0), Aead { .. } | AesKw { .. } | AesKwp { .. })
     }
 }
 
@@ -47,32 +47,25 @@ const CASES: &[Case] = &[
     Case::new("CFB8", AES, ANY, |_| CipherScheme::AesCfb { iv: IV, bits: 8 }),
     Case::new("CFB64", AES, &[0, 8, 16, 24, 1000], |_| CipherScheme::AesCfb { iv: IV, bits: 64 }),
     Case::new("CFB128", AES, ANY, |_| CipherScheme::AesCfb { iv: IV, bits: 128 }),
-    Case::new("GCM", AES, ANY, |_| aead(AeadScheme::AesGcm, &IV[..12], &IV[..5], 16, 0)).authenticated(),
+    Case::new("GCM", AES, ANY, |_| aead(AeadScheme::AesGcm, &IV[..12], &IV[..5], 16, 0)),
     Case::new("GCM with a long nonce and a short tag", AES, ANY, |_| {
         aead(AeadScheme::AesGcm, &[7; 256], &[], 4, 0)
-    })
-    .authenticated(),
-    Case::new("CCM", AES, ANY, |len| aead(AeadScheme::AesCcm, &IV[..13], &IV, 16, len)).authenticated(),
+    }),
+    Case::new("CCM", AES, ANY, |len| aead(AeadScheme::AesCcm, &IV[..13], &IV, 16, len)),
     Case::new("CCM with much additional data", AES, &[0, 1, 16, 100], |len| {
         aead(AeadScheme::AesCcm, &IV[..7], &[9; 0x1_0001], 6, len)
-    })
-    .authenticated(),
-    Case::new("KW", AES, &[16, 24, 32, 40, 64, 1000], |_| CipherScheme::AesKw { iv: None, padded: false })
-        .authenticated(),
+    }),
+    Case::new("KW", AES, &[16, 24, 32, 40, 64, 1000], |_| CipherScheme::AesKw { iv: None, padded: false }),
     Case::new("KW with an initial value", AES, &[16, 24], |_| CipherScheme::AesKw {
         iv: Some([3; 8]),
         padded: false,
-    })
-    .authenticated(),
+    }),
     Case::new("KW with PKCS #7", AES, &[8, 9, 15, 16, 17, 1000], |_| CipherScheme::AesKw {
         iv: None,
         padded: true,
-    })
-    .authenticated(),
-    Case::new("KWP", AES, &[1, 7, 8, 9, 15, 16, 17, 100, 1000], |_| CipherScheme::AesKwp { iv: None })
-        .authenticated(),
-    Case::new("KWP with an initial value", AES, &[1, 8, 9], |_| CipherScheme::AesKwp { iv: Some([3; 4]) })
-        .authenticated(),
+    }),
+    Case::new("KWP", AES, &[1, 7, 8, 9, 15, 16, 17, 100, 1000], |_| CipherScheme::AesKwp { iv: None }),
+    Case::new("KWP with an initial value", AES, &[1, 8, 9], |_| CipherScheme::AesKwp { iv: Some([3; 4]) }),
     Case::new("ChaCha20", &[32], ANY, |_| CipherScheme::ChaCha20 { nonce: IV[..12].into(), counter: 3 }),
     Case::new("ChaCha20 with a counter of 64 bits", &[32], ANY, |_| CipherScheme::ChaCha20 {
         nonce: IV[..8].into(),
@@ -80,8 +73,7 @@ const CASES: &[Case] = &[
     }),
     Case::new("ChaCha20-Poly1305", &[32], ANY, |_| {
         aead(AeadScheme::ChaCha20Poly1305, &[5; 12], &IV[..3], 16, 0)
-    })
-    .authenticated(),
+    }),
 ];
 
 fn aead(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> CipherScheme {
@@ -118,7 +110,7 @@ fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
                         cipher.reset().expect(&what);
                     }
                 }
-                if case.authenticated {
+                if case.is_authenticated() {
                     refuses_spoilt(&what, &mut *decrypting, &sealed);
                     let made = run(&mut *decrypting, [&sealed[..]]);
                     assert_eq!(made.as_ref(), Ok(&message), "{what}: after refusals");

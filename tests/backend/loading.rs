@@ -33,30 +33,18 @@ impl Rsa {
             serde_json::from_str(include_str!("rsa_8192.json")).expect("a JSON file");
         let part = |name: &str| integer(&hex(json[name].as_str().expect("hexadecimal digits")));
         let secret = |name| Secret::new(part(name));
-        let crt = RsaCrt {
-            p: secret("p"),
-            q: secret("q"),
-            dp: secret("dp"),
-            dq: secret("dq"),
-            qinv: secret("qinv"),
-        };
+        let crt = crt(["p", "q", "dp", "dq", "qinv"].map(secret));
         let (n, e) = (part("n"), part("e"));
         Self { public: PublicParts::Rsa { n: n.clone(), e: e.clone() }, n, e, d: secret("d"), crt }
     }
 
     fn parts(&self, with_e: bool, with_crt: bool) -> PrivateParts {
-        let duplicate = |crt: &RsaCrt| RsaCrt {
-            p: crt.p.duplicate(),
-            q: crt.q.duplicate(),
-            dp: crt.dp.duplicate(),
-            dq: crt.dq.duplicate(),
-            qinv: crt.qinv.duplicate(),
-        };
+        let RsaCrt { p, q, dp, dq, qinv } = &self.crt;
         PrivateParts::Rsa(RsaPrivate {
             n: self.n.clone(),
             e: with_e.then(|| self.e.clone()),
             d: self.d.duplicate(),
-            crt: with_crt.then(|| duplicate(&self.crt)),
+            crt: with_crt.then(|| crt([p, q, dp, dq, qinv].map(Secret::duplicate))),
         })
     }
 

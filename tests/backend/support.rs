@@ -35,6 +35,11 @@ pub fn verify(
     provider.keys.public(key)?.verifier(scheme)?.verify(input, signature)
 }
 
+/// Returns p, q, dp, dq and qinv as the parts of a private key.
+pub fn crt([p, q, dp, dq, qinv]: [Secret; 5]) -> RsaCrt {
+    RsaCrt { p, q, dp, dq, qinv }
+}
+
 pub fn digest(provider: &Provider, hash: Hash, data: &[u8]) -> Vec<u8> {
     let mut digest = vec![0; hash.len()];
     provider.digest.hash(hash, data, &mut digest).expect("a digest of bytes in memory");

@@ -220,14 +220,8 @@ impl Backend {
         {
             return Ok(private.clone());
         }
-        let secret = |number: &[u8]| Secret::from(number);
-        let crt = RsaCrt {
-            p: secret(&key.p),
-            q: secret(&key.q),
-            dp: secret(&key.dp),
-            dq: secret(&key.dq),
-            qinv: secret(&key.qinv),
-        };
+        let secret = |number: &Vec<u8>| Secret::from(&number[..]);
+        let crt = crt([&key.p, &key.q, &key.dp, &key.dq, &key.qinv].map(secret));
         let (n, e) = (key.n.clone(), Some(key.e.clone()));
         let parts = RsaPrivate { n, e, d: secret(&key.d), crt: Some(crt) };
         match self.provider.keys.private(&PrivateParts::Rsa(parts)) {
