@@ -129,7 +129,7 @@ fn a_running_host_notices_a_rollback() {
 fn a_counter_of_the_host_refuses_a_rollback() {
     let Some(server) = server() else { return };
     let counters = Directory::new();
-    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+    let configuration = counters.for_counters();
     let client = token(server);
     let host = another(&client, &configuration);
     let session = host.user();

@@ -90,8 +90,7 @@ fn wrong_pins_of_ten_hosts_lock_at_the_limit() {
         assert_eq!((count(Error::PinIncorrect), count(Error::PinLocked)), (LIMIT, 20 - LIMIT));
         let session = first.open();
         assert_eq!(first.module.login(session, User::User, PIN), Err(Error::PinLocked));
-        first.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        first.init_pin(session, PIN).expect("a PIN");
+        first.set_user_pin(session, PIN);
         first.close_session(session).expect("a session");
     }
 }

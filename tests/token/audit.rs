@@ -16,10 +16,14 @@ use crate::prelude::*;
 fn audited(provider: &Provider) -> (Client, PathBuf) {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
-    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let client = Client::beside(&directory, provider, &configuration);
+    let client = Client::beside(&directory, provider, &audits(&file));
     client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     (client, file)
+}
+
+/// Returns the configuration of a module with this audit log.
+pub fn audits(file: &Path) -> String {
+    format!(", audit = {{ file = '{}' }}", file.display())
 }
 
 /// Reads the lines of a log and checks that they form a chain.
@@ -58,9 +62,7 @@ fn unique_id(client: &Client, session: SessionHandle, object: ObjectHandle) -> S
 fn logins_objects_and_uses_of_keys_are_recorded() {
     let (client, file) = audited(DEFAULT);
     let session = client.open();
-    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.init_pin(session, PIN).expect("a PIN");
-    client.logout(session).expect("the SO");
+    client.set_user_pin(session, PIN);
     let wrong = client.module.login(session, User::User, b"a wrong one");
     assert_eq!(wrong, Err(Error::PinIncorrect));
     assert_eq!(client.login_user(session, User::User, PIN, b"a name"), Err(Error::PinIncorrect));
@@ -111,9 +113,7 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
 
 fn user(client: &Client) -> SessionHandle {
     let session = client.open();
-    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.init_pin(session, PIN).expect("a PIN");
-    client.logout(session).expect("the SO");
+    client.set_user_pin(session, PIN);
     client.login(session);
     session
 }
@@ -204,8 +204,7 @@ fn a_read_of_a_secret_value_is_recorded() {
 #[test]
 fn processes_and_restarts_of_a_module_share_a_chain() {
     let (client, file) = audited(DEFAULT);
-    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let others: Vec<_> = (0..4).map(|_| Client::beside(&client.directory, DEFAULT, &configuration)).collect();
+    let others: Vec<_> = (0..4).map(|_| Client::beside(&client.directory, DEFAULT, &audits(&file))).collect();
     std::thread::scope(|scope| {
         for other in &others {
             scope.spawn(move || {
@@ -221,7 +220,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
     // Without threads the records are written at once, so no `C_Finalize` is needed.
     let single = Module::new();
     single.set_threads(Threads::Forbidden);
-    let parameters = client.directory.parameters(DEFAULT, &configuration);
+    let parameters = client.directory.parameters(DEFAULT, &audits(&file));
     single.initialize(Some(&parameters)).expect("a module");
     let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
     single.create_object(session, &data("a").template()).expect("an object");
@@ -240,8 +239,7 @@ fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
     create(&client);
     let whole = std::fs::read_to_string(&file).expect("an audit log");
     std::fs::write(&file, format!("{whole}{{\"number\":3,")).expect("a log");
-    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    create(&Client::beside(&client.directory, DEFAULT, &configuration));
+    create(&Client::beside(&client.directory, DEFAULT, &audits(&file)));
     let text = std::fs::read_to_string(&file).expect("an audit log");
     let rest = text.strip_prefix(&whole).and_then(|rest| rest.strip_prefix("{\"number\":3,\n"));
     std::fs::write(&file, whole + rest.expect("a line of its own")).expect("a log");
@@ -250,11 +248,9 @@ fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
 
 #[test]
 fn initialize_refuses_a_log_that_cannot_be_written() {
-    let directory: Arc<Directory> = Directory::new();
-    let configuration = format!(", audit = {{ file = '{}' }}", directory.path().display());
-    let module = Module::new();
-    let refused = module.initialize(Some(&directory.parameters(DEFAULT, &configuration)));
-    assert_eq!(refused, Err(Error::DeviceError));
+    let directory = Directory::new();
+    let parameters = directory.parameters(DEFAULT, &audits(directory.path()));
+    assert_eq!(Module::new().initialize(Some(&parameters)), Err(Error::DeviceError));
 }
 
 #[test]
@@ -276,8 +272,7 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     holder.unlock().expect("the lock");
     // The record of the first login is lost, and the chain continues.
-    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let client = Client::beside(&client.directory, DEFAULT, &configuration);
+    let client = Client::beside(&client.directory, DEFAULT, &audits(&file));
     assert_eq!(client.module.login(client.open(), User::SecurityOfficer, SO_PIN), Ok(()));
     client.finalize().expect("a module");
     let functions: Vec<_> = records(&file, DEFAULT).iter().map(said).collect();
@@ -296,17 +291,6 @@ fn a_record_after_the_end_of_the_thread_is_written() {
     audit.note(Record { function: "C_CreateObject", ..Record::default() });
     let functions: Vec<_> = records(&file, DEFAULT).iter().map(|record| record["function"].clone()).collect();
     assert_eq!(functions, ["C_Login", "C_CreateObject"]);
-}
-
-/// Opens an audit log that also goes to a syslog socket in the same directory.
-fn open_both(
-    directory: &Directory,
-    provider: &'static Provider,
-    threads: Threads,
-) -> (Audit, PathBuf, PathBuf) {
-    let (file, socket) = (directory.path().join("audit.jsonl"), directory.path().join("syslog"));
-    let audit = Audit::open(&file, Some(&socket), provider, threads).expect("an audit log");
-    (audit, file, socket)
 }
 
 /// Reads the messages that a socket has, without waiting.
@@ -351,7 +335,8 @@ fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
     for threads in [Threads::Allowed, Threads::Forbidden] {
         println!("{threads:?}");
         let directory = Directory::new();
-        let (audit, file, socket) = open_both(&directory, DEFAULT, threads);
+        let (file, socket) = (directory.path().join("audit.jsonl"), directory.path().join("syslog"));
+        let audit = Audit::open(&file, Some(&socket), DEFAULT, threads).expect("an audit log");
         let note = || audit.note(Record { function: "C_Login", ..Record::default() });
         note();
         let daemon = UnixDatagram::bind(&socket).expect("a socket");

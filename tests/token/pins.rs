@@ -77,9 +77,7 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
     let others = other.open();
     assert_eq!(other.module.login(others, User::User, PIN), Err(Error::PinLocked));
 
-    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.init_pin(session, b"a new one").expect("the user's PIN");
-    client.logout(session).expect("the SO");
+    client.set_user_pin(session, b"a new one");
     assert_eq!(client.flags() & (low | last | locked), 0);
     assert_eq!(login(b"a new one"), Ok(()));
     assert_eq!(other.module.login(others, User::User, b"a new one"), Ok(()));
@@ -98,36 +96,36 @@ fn a_correct_pin_resets_the_count_of_wrong_pins() {
     }
 }
 
+/// Logs in with another module, whose configuration has this memory in KiB and number of passes.
+fn log_in(client: &Client, (memory_kib, passes): (u32, u32), user: User, pin: &[u8]) -> Result<()> {
+    let (place, name) = (client.directory.path().display(), DEFAULT.name);
+    let rules = format!("memory-kib = {memory_kib}, passes = {passes}");
+    let module = Module::new();
+    module.initialize(Some(&format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}")))?;
+    let session = module.open_session(client.slot, Access::ReadWrite)?;
+    module.login(session, user, pin)
+}
+
 #[test]
 fn a_login_strengthens_only_a_weak_pin_record() {
     // Argon2id over 8 KiB in one pass.
     let client = Client::new(DEFAULT);
     let made = record(&client);
     assert_eq!(made[..2], [8, 1]);
-    let log_in = |memory_kib: u32, passes: u32, user, pin: &[u8]| {
-        let rules = format!("memory-kib = {memory_kib}, passes = {passes}");
-        let place = client.directory.path().display();
-        let name = DEFAULT.name;
-        let text = format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}");
-        let module = Module::new();
-        module.initialize(Some(&text)).expect("a module");
-        let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
-        module.login(session, user, pin)
-    };
-    assert_eq!(log_in(16, 2, User::User, WRONG), Err(Error::PinIncorrect));
-    assert_eq!(log_in(16, 2, User::SecurityOfficer, SO_PIN), Ok(()));
+    assert_eq!(log_in(&client, (16, 2), User::User, WRONG), Err(Error::PinIncorrect));
+    assert_eq!(log_in(&client, (16, 2), User::SecurityOfficer, SO_PIN), Ok(()));
     assert_eq!(record(&client), made);
-    assert_eq!(log_in(16, 2, User::User, PIN), Ok(()));
+    assert_eq!(log_in(&client, (16, 2), User::User, PIN), Ok(()));
     let stronger = record(&client);
     assert_eq!(stronger[..2], [16, 2]);
     // The record is as strong as the configuration, or stronger: it stays.
-    for (memory_kib, passes) in [(16, 2), (8, 2), (8, 1)] {
-        assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
+    for cost in [(16, 2), (8, 2), (8, 1)] {
+        assert_eq!(log_in(&client, cost, User::User, PIN), Ok(()));
         assert_eq!(record(&client), stronger);
     }
     // The record is weaker in one parameter and stronger in another. The new record has the
     // greater value of each parameter.
-    assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
+    assert_eq!(log_in(&client, (8, 3), User::User, PIN), Ok(()));
     assert_eq!(record(&client)[..2], [16, 3]);
     client.user();
 }
@@ -138,18 +136,12 @@ fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
     let made = record(&client);
     // An altered summary is not overwritten.
     database(&client).execute_batch("UPDATE token SET summary = x''").expect("a summary");
-    let module = Module::new();
-    let place = client.directory.path().display();
-    let text = format!("token-dir = '{place}', pin = {{ memory-kib = 16, passes = 1 }}");
-    module.initialize(Some(&text)).expect("a module");
-    let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
-    assert_eq!(module.login(session, User::User, PIN), Ok(()));
+    assert_eq!(log_in(&client, (16, 1), User::User, PIN), Ok(()));
     assert_eq!(record(&client), made);
 }
 
 fn database(client: &Client) -> Connection {
-    let serial = client.token(client.slot).expect("a token").serial;
-    Connection::open(client.directory.path().join(serial).with_extension("jeton")).expect("the token file")
+    Connection::open(client.directory.file("jeton")).expect("the token file")
 }
 
 /// Returns the record of the user's PIN. The record begins with the parameters of Argon2id, which
@@ -222,9 +214,7 @@ fn init_token_keeps_the_serial_number_and_erases_the_rest() {
 fn token_file(client: &Client, provider: &Provider) -> Token {
     let settings = Settings::load(Some(&client.directory.parameters(provider, "")), Threads::Forbidden)
         .expect("settings");
-    let serial = client.token(client.slot).expect("a token").serial;
-    let path = client.directory.path().join(serial).with_extension("jeton");
-    let store = SqliteStore::open(&path).expect("the token file");
+    let store = SqliteStore::open(&client.directory.file("jeton")).expect("the token file");
     Token::open(client.slot, Arc::new(settings), Box::new(store)).expect("a token")
 }
 
@@ -318,9 +308,7 @@ fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
     let client = Client::new(DEFAULT);
-    let serial = client.token(client.slot).expect("a token").serial;
-    let path = client.directory.path().join(serial).with_extension("jeton-lock");
-    let holder = File::open(path).expect("the lock");
+    let holder = File::open(client.directory.file("jeton-lock")).expect("the lock");
     holder.lock().expect("the lock");
     release_later(&holder);
     let session = client.open();

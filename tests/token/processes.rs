@@ -209,8 +209,7 @@ fn the_slot_list_shows_a_token_of_another_process() {
     // The token is in the slot in which it was initialised.
     assert_eq!((slots[0], slots[1]), (one.slot, SlotId(one.slot.0 + 1)));
     let session = two.open_session(slots[0], Access::ReadWrite).expect("a session");
-    two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    two.init_pin(session, PIN).expect("the user's PIN");
+    two.set_user_pin(session, PIN);
     one.user();
 }
 
@@ -264,9 +263,7 @@ fn init_token_by_another_process_invalidates_the_old_token() {
     assert_eq!(two.create(yours, &data("public").stored()).err(), Some(Error::UserNotLoggedIn));
 
     let officer = one.open();
-    one.module.login(officer, User::SecurityOfficer, SO_PIN).expect("a login");
-    one.init_pin(officer, PIN).expect("a PIN");
-    one.logout(officer).expect("a logout");
+    one.set_user_pin(officer, PIN);
     two.login(public);
     two.create(yours, &data("new").stored()).expect("data");
     one.login(officer);

@@ -142,6 +142,11 @@ impl Directory {
         &self.path
     }
 
+    /// Returns the configuration of a module that keeps its counters in this directory.
+    pub fn for_counters(&self) -> String {
+        format!(", store = {{ counter-dir = '{}' }}", self.path.display())
+    }
+
     /// Returns the parameters of a module with tokens in this directory. The key derivation of PINs
     /// has the lowest allowed cost.
     pub fn parameters(&self, provider: &Provider, more: &str) -> String {
@@ -212,9 +217,15 @@ impl Client {
     pub fn make_token(&self, slot: SlotId, pin: &[u8]) {
         self.init_token(slot, SO_PIN, LABEL).expect("a token");
         let session = self.open_session(slot, Access::ReadWrite).expect("a session");
+        self.set_user_pin(session, pin);
+        self.close_session(session).expect("a session");
+    }
+
+    /// Sets the user's PIN as the SO. Nobody is logged in before and after.
+    pub fn set_user_pin(&self, session: SessionHandle, pin: &[u8]) {
         self.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         self.init_pin(session, pin).expect("the user's PIN");
-        self.close_session(session).expect("a session");
+        self.logout(session).expect("the SO");
     }
 
     /// Starts a module with the tokens of an existing directory.

@@ -250,10 +250,8 @@ fn an_altered_summary_is_not_overwritten() {
 
 #[test]
 fn a_counter_refuses_an_older_copy_of_the_file() {
-    let client = Client::new(DEFAULT);
-    let counters = Directory::new();
-    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-    let directory = Arc::clone(&client.directory);
+    let (directory, counters) = with_counters();
+    let configuration = counters.for_counters();
     let path = directory.file("jeton");
     let counted = |label: &str| {
         let client = Client::beside(&directory, DEFAULT, &configuration);
@@ -261,7 +259,6 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
         stored(&client, session, &[label]);
         client.finalize().expect("a module");
     };
-    client.finalize().expect("a module");
     counted("one");
     let copy = std::fs::read(&path).expect("the token file");
     counted("two");
@@ -275,12 +272,9 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
 
 #[test]
 fn a_counter_refuses_a_copy_with_an_older_pin() {
-    let client = Client::new(DEFAULT);
-    let counters = Directory::new();
-    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-    let directory = Arc::clone(&client.directory);
+    let (directory, counters) = with_counters();
+    let configuration = counters.for_counters();
     let path = directory.file("jeton");
-    client.finalize().expect("a module");
     let copy = std::fs::read(&path).expect("the token file");
     let client = Client::beside(&directory, DEFAULT, &configuration);
     let session = client.open();
@@ -291,16 +285,25 @@ fn a_counter_refuses_a_copy_with_an_older_pin() {
     assert_eq!(client.module.login(client.open(), User::User, PIN), Err(Error::DeviceError));
 }
 
-fn with_counter(counters: &Directory) -> String {
-    format!(", store = {{ counter-dir = '{}' }}", counters.path().display())
+/// Returns a directory with a token that no module has open, and one for its counters.
+fn with_counters() -> (Arc<Directory>, Arc<Directory>) {
+    let client = Client::new(DEFAULT);
+    client.finalize().expect("a module");
+    (Arc::clone(&client.directory), Directory::new())
 }
 
 /// Returns the number in the only counter of a directory.
 fn counted(counters: &Directory) -> i64 {
-    let mut files = std::fs::read_dir(counters.path()).expect("the directory");
-    let counter = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "counter");
-    let path = files.find_map(|entry| Some(entry.expect("an entry").path()).filter(counter));
-    std::fs::read_to_string(path.expect("a counter")).expect("a counter").parse().expect("a number")
+    std::fs::read_to_string(counters.file("counter")).expect("a counter").parse().expect("a number")
+}
+
+/// Stores an object, copies the file, and stores more objects. Returns the object and the copy.
+fn changed_since(client: &Client, session: SessionHandle) -> (ObjectHandle, PathBuf) {
+    let older = client.directory.path().join("older");
+    let object = stored(client, session, &["one"])[0];
+    connect(client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
+    stored(client, session, &["two", "three"]);
+    (object, older)
 }
 
 /// As the attacker, replaces the data in the file of a token in use by that of an earlier copy.
@@ -341,15 +344,10 @@ const ATTEMPTS: [(&str, Attempt); 8] = [
 #[test]
 fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
     for (name, attempt) in ATTEMPTS {
-        let client = Client::new(DEFAULT);
-        let counters = Directory::new();
-        let configuration = with_counter(&counters);
-        let client = Client::beside(&client.directory, DEFAULT, &configuration);
+        let (directory, counters) = with_counters();
+        let client = Client::beside(&directory, DEFAULT, &counters.for_counters());
         let session = client.user();
-        let older = client.directory.path().join("older");
-        let object = stored(&client, session, &["one"])[0];
-        connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
-        stored(&client, session, &["two", "three"]);
+        let (object, older) = changed_since(&client, session);
         let before = counted(&counters);
         roll_back(&client, &older);
 
@@ -359,7 +357,7 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
         // The login ends, and no other login succeeds, here or in another process.
         assert_eq!(client.find_init(session, &none().template()), Err(Error::DeviceRemoved), "{name}");
         assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
-        let other = Client::beside(&client.directory, DEFAULT, &configuration);
+        let other = Client::beside(&directory, DEFAULT, &counters.for_counters());
         assert_eq!(other.module.login(other.open(), User::User, PIN), Err(Error::DeviceError), "{name}");
         assert!(counted(&counters) >= before, "{name} lowered the counter");
     }
@@ -369,10 +367,7 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
 fn a_running_process_notices_a_rollback_without_a_counter() {
     for (name, attempt) in ATTEMPTS {
         let (client, session) = one_user();
-        let older = client.directory.path().join("older");
-        let object = stored(&client, session, &["one"])[0];
-        connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
-        stored(&client, session, &["two", "three"]);
+        let (object, older) = changed_since(&client, session);
         roll_back(&client, &older);
         assert_eq!(attempt(&client, session, object), Err(Error::DeviceRemoved), "{name}");
         assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceRemoved), "{name}");
@@ -383,9 +378,8 @@ fn a_running_process_notices_a_rollback_without_a_counter() {
 
 #[test]
 fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
-    let client = Client::new(DEFAULT);
-    let counters = Directory::new();
-    let client = Client::beside(&client.directory, DEFAULT, &with_counter(&counters));
+    let (client, counters) = (Client::new(DEFAULT), Directory::new());
+    let client = Client::beside(&client.directory, DEFAULT, &counters.for_counters());
     let session = client.user();
     let path = client.directory.file("jeton");
     let journal = path.with_extension("jeton-wal");
@@ -398,7 +392,7 @@ fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
     let written = client.create(session, &data("new").stored()).is_ok();
     assert!(counted(&counters) >= before);
     client.finalize().expect("a module");
-    let other = Client::beside(&client.directory, DEFAULT, &with_counter(&counters));
+    let other = Client::beside(&client.directory, DEFAULT, &counters.for_counters());
     let session = other.open_session(other.slot, Access::ReadWrite);
     let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
     assert!(counted(&counters) >= before);
@@ -447,20 +441,8 @@ fn results(module: &Functions) -> Result<Vec<Results>, Error> {
             Ok(jeton::object::AttributeView::Bytes(bytes)) => bytes.into_owned(),
             _ => Vec::new(),
         };
-        let mut values = Vec::new();
-        for id in [
-            A::CLASS,
-            A::KEY_TYPE,
-            A::ID,
-            A::VALUE,
-            A::EC_POINT,
-            A::EC_PARAMS,
-            A::SENSITIVE,
-            A::EXTRACTABLE,
-            A::SIGN,
-        ] {
-            values.extend(bytes(id));
-        }
+        let key = [A::CLASS, A::KEY_TYPE, A::ID, A::VALUE, A::EC_POINT, A::EC_PARAMS];
+        let values = key.into_iter().chain([A::SENSITIVE, A::EXTRACTABLE, A::SIGN]).flat_map(bytes).collect();
         let signs = module.sign_init(session, &plain(M::ECDSA_SHA256), *handle).is_ok();
         all.push((bytes(A::LABEL), values, signs));
     }
