@@ -83,8 +83,7 @@ fn a_protected_key_is_opened_as_a_whole_by_its_own_form_alone() {
     let (client, session) = one_user();
     let own = none().stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true);
     let trusted = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
-    let trust = none().flag(A::TRUSTED, true);
-    client.as_so(session, || client.set(session, trusted, &trust).expect("trust"));
+    client.trust(session, trusted);
     let wraps = client.create(session, &key(&[A::WRAP], &none())).expect("a key");
     let opens = client.create(session, &key(&[A::UNWRAP], &none())).expect("a key");
     let protects = key(&[A::UNWRAP], &none());
@@ -210,8 +209,7 @@ fn a_key_is_not_wrapped_if_it_would_lose_a_mark() {
     let (client, session) = one_user();
     let own = none().stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true);
     let by = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
-    let trust = none().flag(A::TRUSTED, true);
-    client.as_so(session, || client.set(session, by, &trust).expect("trust"));
+    client.trust(session, by);
     let marks = none().flag(A::SENSITIVE, true).flag(A::WRAP_WITH_TRUSTED, true).flag(A::DERIVE, true);
     let base = generic().bytes(A::VALUE, &KEY).and(&marks);
     let whole = client.create(session, &base).expect("a key");

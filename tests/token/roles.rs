@@ -39,8 +39,7 @@ fn backup_key(client: &Client, session: SessionHandle, forced: Option<&Attribute
     let key = key.flag(A::PRIVATE, false).flag(A::EXTRACTABLE, false);
     let templates: Vec<_> = forced.iter().map(|forced| (A::UNWRAP_TEMPLATE, *forced)).collect();
     let key = kept(client, session, &key, &templates);
-    let trust = none().flag(A::TRUSTED, true);
-    client.as_so(session, || client.set(session, key, &trust).expect("trust"));
+    client.trust(session, key);
     key
 }
 

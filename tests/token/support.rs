@@ -312,6 +312,12 @@ impl Client {
         out
     }
 
+    /// Lets the SO mark a key as trusted.
+    pub fn trust(&self, session: SessionHandle, key: ObjectHandle) {
+        let trusted = Attributes::default().flag(A::TRUSTED, true);
+        self.as_so(session, || self.set(session, key, &trusted).expect("trust"));
+    }
+
     pub fn create_with(
         &self,
         session: SessionHandle,
