@@ -6,6 +6,7 @@ use std::fs;
 use jeton::admin::{Pins, SealingChange, TokenFile};
 use rusqlite::Connection;
 
+use crate::guards::digests;
 use crate::prelude::*;
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
@@ -83,9 +84,7 @@ fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
         let refused = Err(Error::UserNotLoggedIn);
         assert_eq!(client.sign_init(session, &hmac, key), refused);
         assert_eq!(client.verify_init(session, &hmac, key), refused);
-        client.digest_init(session, &plain(M::SHA256)).expect("a digest");
-        assert_eq!(client.digest_key(session, key), refused);
-        client.digest_cancel(session).expect("a digest");
+        assert_eq!(digests(&client, session, key), refused);
         assert_eq!(client.copy(session, key, &none().flag(A::TOKEN, false)), Err(Error::UserNotLoggedIn));
         assert_eq!(client.set(session, key, &none().label("other")), refused);
         assert_eq!(client.find(session, &none().bytes(A::VALUE, SECRET)), []);
@@ -170,8 +169,7 @@ fn a_pin_change_erases_the_old_pin_record() {
         let old = wrapped_key(&client.directory, "user_pin");
         assert!(contains(&bytes_on_disk(&client.directory), &old));
         if initialised_by_so {
-            client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-            client.init_pin(session, NEW_PIN).expect("a PIN");
+            client.set_user_pin(session, NEW_PIN);
         } else {
             client.set_pin(session, PIN, NEW_PIN).expect("a PIN");
         }

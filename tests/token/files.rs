@@ -81,25 +81,28 @@ fn a_renamed_token_file_is_a_token_at_the_next_start() {
     assert_eq!(tokens(&client.module), [client.slot]);
 }
 
+/// Ways to remove or replace the main file of a token.
+pub const HARMS: [fn(&Path); 3] = [
+    |path| fs::remove_file(path).expect("a file"),
+    |path| fs::rename(path, path.with_file_name("ca.jeton")).expect("another name"),
+    |path| {
+        fs::copy(path, path.with_extension("other")).expect("a copy");
+        fs::rename(path.with_extension("other"), path).expect("another file");
+    },
+];
+
 #[test]
 fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
-    type Harm = fn(&Path);
-    let harms: [Harm; 6] = [
+    let harms: [fn(&Path); 3] = [
         |path| {
             for suffix in ["", "-wal", "-shm"] {
                 fs::remove_file(beside(path, suffix)).expect("a file");
             }
         },
-        |path| fs::remove_file(path).expect("a file"),
         |path| fs::remove_file(beside(path, "-wal")).expect("a file"),
         |path| fs::remove_file(beside(path, "-shm")).expect("a file"),
-        |path| fs::rename(path, path.with_file_name("ca.jeton")).expect("another name"),
-        |path| {
-            fs::copy(path, path.with_extension("other")).expect("a copy");
-            fs::rename(path.with_extension("other"), path).expect("another file");
-        },
     ];
-    for harm in harms {
+    for harm in HARMS.into_iter().chain(harms) {
         let (client, session) = one_user();
         let object = client.create(session, &data("before").stored()).expect("data");
         harm(&client.directory.file("jeton"));
@@ -145,8 +148,7 @@ fn a_world_writable_file_or_directory_is_refused() {
 #[test]
 fn only_the_owner_can_read_a_counter_file() {
     let counters = Directory::new();
-    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-    let client = Client::with(DEFAULT, &configuration);
+    let client = Client::with(DEFAULT, &counters.for_counters());
     let session = client.user();
     client.create(session, &data("one").stored()).expect("data");
     let mut count = 0;
@@ -168,8 +170,7 @@ fn files_of_a_shared_directory_are_open_to_its_group() {
             let mode = fs::Permissions::from_mode(directory_mode);
             fs::set_permissions(shared.path(), mode).expect("a mode");
         }
-        let store = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-        let client = Client::initialise(&directory, DEFAULT, &store);
+        let client = Client::initialise(&directory, DEFAULT, &counters.for_counters());
         let session = client.user();
         client.create(session, &data("one").stored()).expect("data");
         let modes = |directory: &Directory| -> Vec<(String, u32)> {
@@ -253,7 +254,7 @@ fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
 #[test]
 fn a_planted_file_of_a_counter_is_neither_written_nor_waited_for() {
     let (directory, counters) = (Directory::new(), Directory::new());
-    let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+    let more = counters.for_counters();
     Client::initialise(&directory, DEFAULT, &more).finalize().expect("a module");
     start_and_store(&directory, &more).expect("a counter");
     let serial = directory.file("jeton").file_stem().expect("a name").to_owned();

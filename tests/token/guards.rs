@@ -40,19 +40,11 @@ pub fn derives() -> Attributes {
 
 /// An unreadable key that can only derive.
 fn victim(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -> ObjectHandle {
-    let kept = derives().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
-    client.create(session, &secret(key_type, len, &kept)).expect("a key")
+    client.create(session, &secret(key_type, len, &derives().and(&hidden()))).expect("a key")
 }
 
 fn own(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -> ObjectHandle {
     client.create(session, &secret(key_type, len, &derives().and(&shown()))).expect("a key")
-}
-
-fn with_template(client: &Client, session: SessionHandle, key: &Attributes, id: A) -> ObjectHandle {
-    let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
-    let mut template = key.template();
-    template.0.push(Given { id, value: Raw::Template(forced.template()) });
-    client.create_object(session, &template).expect("a key")
 }
 
 pub fn len(len: u64) -> Attributes {
@@ -81,7 +73,8 @@ fn hkdf(salt: HkdfSalt) -> (M, Params) {
     (M::HKDF_DERIVE, Params::Hkdf { extract: true, expand: true, hash: Hash::Sha256, salt, info })
 }
 
-fn digests(client: &Client, session: SessionHandle, key: ObjectHandle) -> Result<()> {
+/// Returns the result of `C_DigestKey`.
+pub fn digests(client: &Client, session: SessionHandle, key: ObjectHandle) -> Result<()> {
     client.digest_init(session, &plain(M::SHA256)).expect("an operation");
     let answer = client.digest_key(session, key);
     client.digest_cancel(session).expect("a session");
@@ -256,7 +249,7 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
 fn what_a_template_hides_stays_hidden_in_two_steps() {
     each_policy(|client, session, _| {
         let base = secret(KeyType::GENERIC_SECRET, 32, &derives().flag(A::SENSITIVE, true));
-        let base = with_template(client, session, &base, A::DERIVE_TEMPLATE);
+        let base = client.create_with(session, &base, A::DERIVE_TEMPLATE, &hidden()).expect("a key");
         let step = |extract| {
             let (salt, info) = (HkdfSalt::Null, Box::default());
             let hash = Hash::Sha256;

@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
+use crate::audit::audits;
 use crate::derive::derive;
-use crate::guards::{derives, len};
+use crate::guards::{derives, digests, len};
 use crate::prelude::*;
 
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
@@ -285,9 +286,7 @@ fn a_short_sensitive_key_is_refused_for_macs_and_digests() {
                 client.cancel(session, u64::MAX).expect("a session");
             }
         }
-        client.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        assert_eq!(client.digest_key(session, key), answer, "C_DigestKey");
-        client.digest_cancel(session).expect("a session");
+        assert_eq!(digests(&client, session, key), answer, "C_DigestKey");
         for mechanism in
             [(M::SHA256_KEY_DERIVATION, Params::None), (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null))]
         {
@@ -302,12 +301,7 @@ fn digest_key_checks_cka_derive_and_the_allowed_mechanisms() {
     let create =
         |more: Attributes| client.create(session, &secret(KeyType::AES, 32).and(&more)).expect("a key");
     let sensitive = none().flag(A::SENSITIVE, true);
-    let digest = |key| {
-        client.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        let outcome = client.digest_key(session, key);
-        client.digest_cancel(session).expect("a session");
-        outcome
-    };
+    let digest = |key| digests(&client, session, key);
     assert_eq!(digest(create(sensitive.clone().and(&derives()))), Ok(()));
     assert_eq!(digest(create(none().flag(A::DERIVE, false))), Ok(()));
     let idle = create(sensitive.clone());
@@ -322,8 +316,7 @@ fn digest_key_checks_cka_derive_and_the_allowed_mechanisms() {
 fn the_audit_log_names_every_key_of_a_derivation() {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
-    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let client = Client::initialise(&directory, DEFAULT, &configuration);
+    let client = Client::initialise(&directory, DEFAULT, &audits(&file));
     let session = client.user();
     let base = known(&client, session, 32);
     let other = closed(&client, session, KeyType::GENERIC_SECRET, 32);

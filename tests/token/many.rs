@@ -8,6 +8,7 @@ use std::fs;
 use jeton::id::token_flag;
 use rusqlite::Connection;
 
+use crate::files::HARMS;
 use crate::prelude::*;
 
 /// The largest number of open token files.
@@ -206,16 +207,7 @@ fn a_key_that_another_process_destroyed_stops_signing_within_two_seconds() {
 
 #[test]
 fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
-    type Harm = fn(&Path);
-    let harms: [Harm; 3] = [
-        |path| fs::remove_file(path).expect("a file"),
-        |path| fs::rename(path, path.with_file_name("ca.jeton")).expect("another name"),
-        |path| {
-            fs::copy(path, path.with_extension("other")).expect("a copy");
-            fs::rename(path.with_extension("other"), path).expect("another file");
-        },
-    ];
-    for harm in harms {
+    for harm in HARMS {
         let scene = Scene::new(DEFAULT);
         let slots = scene.client.slots().expect("slots");
         harm(&scene.path);

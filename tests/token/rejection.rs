@@ -1,7 +1,7 @@
 //! Results that do not reveal whether a padding is valid: PKCS #1 v1.5 with implicit rejection, and
 //! the CBC padding of wrapped keys.
 
-use std::cell::RefCell;
+use std::cell::OnceCell;
 
 use crate::prelude::*;
 
@@ -80,7 +80,7 @@ fn implicit_rejection_matches_other_implementations() {
 
 #[test]
 fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
-    let of_first = RefCell::new(Vec::new());
+    let of_first = OnceCell::new();
     each_user(|client, session| {
         let (public, private) = key(client, session);
         let mechanism = plain(M::RSA_PKCS);
@@ -98,11 +98,7 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
         for pair in all.windows(2) {
             assert_ne!(pair[0], pair[1]);
         }
-        if of_first.borrow().is_empty() {
-            *of_first.borrow_mut() = all;
-        } else {
-            assert_eq!(*of_first.borrow(), all);
-        }
+        assert_eq!(of_first.get_or_init(|| all.clone()), &all);
         // Eight bytes of padding are enough, and a message may be empty.
         for len in [245, 244, 32, 1, 0] {
             let ciphertext = sealed(client, session, public, &padded(&message(len)));
@@ -124,7 +120,7 @@ fn shown(key_type: KeyType) -> Attributes {
 
 #[test]
 fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
-    let of_first = RefCell::new(Vec::new());
+    let of_first = OnceCell::new();
     each_user(|client, session| {
         let (public, private) = key(client, session);
         let mechanism = plain(M::RSA_PKCS);
@@ -161,11 +157,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
             let refused = client.unwrap(session, &mechanism, private, &ciphertext, &template);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{wrong}");
         }
-        if of_first.borrow().is_empty() {
-            *of_first.borrow_mut() = all;
-        } else {
-            assert_eq!(*of_first.borrow(), all);
-        }
+        assert_eq!(of_first.get_or_init(|| all.clone()), &all);
         for (template, lengths) in &wanted {
             // Each byte has odd parity, as DES needs.
             let value = vec![7; lengths[0]];
