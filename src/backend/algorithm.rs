@@ -1,50 +1,34 @@
 //! The algorithms of keys and signatures, and the lengths of their outputs.
 
-/// Hash functions (FIPS 180-4, FIPS 202, RFC 7693). The SHAKEs have the output lengths that
-/// signatures use (FIPS 204, 5.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the standard's")]
-pub enum Hash {
-    Sha1,
-    Sha224,
-    Sha256,
-    Sha384,
-    Sha512,
-    Sha512_224,
-    Sha512_256,
-    Sha3_224,
-    Sha3_256,
-    Sha3_384,
-    Sha3_512,
-    Shake128,
-    Shake256,
-    Blake2b160,
-    Blake2b256,
-    Blake2b384,
-    Blake2b512,
+/// Defines an enum and the lists of its variants.
+macro_rules! listed {
+    ($(#[$meta:meta])* $type:ident { $($(#[$doc:meta])* $list:ident: $($variant:ident),+;)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names are the standard's")]
+        pub enum $type {
+            $($($variant,)+)+
+        }
+
+        impl $type {
+            $($(#[$doc])* pub const $list: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];)+
+        }
+    };
+}
+
+listed! {
+    /// Hash functions (FIPS 180-4, FIPS 202, RFC 7693). The SHAKEs have the output lengths that
+    /// signatures use (FIPS 204, 5.4).
+    Hash {
+        /// Every hash of NIST.
+        ALL: Sha1, Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256, Sha3_224, Sha3_256, Sha3_384,
+            Sha3_512, Shake128, Shake256;
+        /// BLAKE2b, at the lengths that PKCS#11 defines.
+        BLAKE2B: Blake2b160, Blake2b256, Blake2b384, Blake2b512;
+    }
 }
 
 impl Hash {
-    /// Every hash of NIST.
-    pub const ALL: [Hash; 13] = [
-        Hash::Sha1,
-        Hash::Sha224,
-        Hash::Sha256,
-        Hash::Sha384,
-        Hash::Sha512,
-        Hash::Sha512_224,
-        Hash::Sha512_256,
-        Hash::Sha3_224,
-        Hash::Sha3_256,
-        Hash::Sha3_384,
-        Hash::Sha3_512,
-        Hash::Shake128,
-        Hash::Shake256,
-    ];
-
-    /// BLAKE2b, at the lengths that PKCS#11 defines.
-    pub const BLAKE2B: [Hash; 4] = [Hash::Blake2b160, Hash::Blake2b256, Hash::Blake2b384, Hash::Blake2b512];
-
     /// Checks whether the hash is one of RFC 7693. Some backends do not support those.
     pub const fn is_blake2b(self) -> bool {
         matches!(self, Self::Blake2b160 | Self::Blake2b256 | Self::Blake2b384 | Self::Blake2b512)
@@ -66,35 +50,12 @@ impl Hash {
     }
 }
 
-/// Defines an enum and the list of its variants.
-macro_rules! listed {
-    ($(#[$meta:meta])* $type:ident { $($variant:ident,)* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "the names are the standard's")]
-        pub enum $type {
-            $($variant,)*
-        }
-
-        impl $type {
-            /// All variants.
-            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
-        }
-    };
-}
-
 listed! {
     /// Elliptic curves for ECDSA (SP 800-186, RFC 5639).
     Curve {
-        P224,
-        P256,
-        P384,
-        P521,
-        Secp256k1,
-        BrainpoolP256r1,
-        BrainpoolP256t1,
-        BrainpoolP384r1,
-        BrainpoolP384t1,
+        /// All curves.
+        ALL: P224, P256, P384, P521, Secp256k1, BrainpoolP256r1, BrainpoolP256t1, BrainpoolP384r1,
+            BrainpoolP384t1;
     }
 }
 
@@ -158,9 +119,8 @@ impl Curve {
 listed! {
     /// Parameter sets of ML-DSA (FIPS 204, table 1).
     MlDsa {
-        MlDsa44,
-        MlDsa65,
-        MlDsa87,
+        /// All sets.
+        ALL: MlDsa44, MlDsa65, MlDsa87;
     }
 }
 
@@ -201,9 +161,8 @@ impl MlDsa {
 listed! {
     /// Parameter sets of ML-KEM (FIPS 203, table 2).
     MlKem {
-        MlKem512,
-        MlKem768,
-        MlKem1024,
+        /// All sets.
+        ALL: MlKem512, MlKem768, MlKem1024;
     }
 }
 
@@ -244,18 +203,9 @@ impl MlKem {
 listed! {
     /// Parameter sets of SLH-DSA (FIPS 205, table 2). The order is that of `CKP_SLH_DSA_*`.
     SlhDsa {
-        Sha2_128s,
-        Shake128s,
-        Sha2_128f,
-        Shake128f,
-        Sha2_192s,
-        Shake192s,
-        Sha2_192f,
-        Shake192f,
-        Sha2_256s,
-        Shake256s,
-        Sha2_256f,
-        Shake256f,
+        /// All sets.
+        ALL: Sha2_128s, Shake128s, Sha2_128f, Shake128f, Sha2_192s, Shake192s, Sha2_192f, Shake192f,
+            Sha2_256s, Shake256s, Sha2_256f, Shake256f;
     }
 }
 
