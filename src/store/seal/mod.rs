@@ -50,17 +50,15 @@ const TAG: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Encrypted.
-    Private,
+    Private = 1,
     /// Readable and authenticated.
-    Public,
+    Public = 2,
     /// The secret attributes are encrypted, and the others are readable. All of them are
     /// authenticated together.
-    PublicKey,
+    PublicKey = 3,
 }
 
 impl Kind {
-    const ALL: [(u8, Kind); 3] = [(1, Kind::Private), (2, Kind::Public), (3, Kind::PublicKey)];
-
     fn for_object(attributes: &Attributes) -> Self {
         if attributes.flag(AttributeType::PRIVATE) == Some(true) {
             return Self::Private;
@@ -72,15 +70,11 @@ impl Kind {
     /// Returns the protection of a record; `None` if this version does not know its format.
     pub(crate) fn of(record: &[u8]) -> Option<Self> {
         let [FORMAT, kind, ..] = record else { return None };
-        Self::ALL.iter().find(|(byte, _)| byte == kind).map(|(_, kind)| *kind)
+        [Self::Private, Self::Public, Self::PublicKey].into_iter().find(|known| known.byte() == *kind)
     }
 
     fn byte(self) -> u8 {
-        match self {
-            Self::Private => 1,
-            Self::Public => 2,
-            Self::PublicKey => 3,
-        }
+        self as u8
     }
 }
 
@@ -345,21 +339,15 @@ pub fn tag(record: &[u8]) -> Option<Tag> {
 /// malformed. Format 2 of the file stored the secret attributes of keys with `CKA_PRIVATE` false in
 /// clear: they are skipped here.
 pub fn peek(record: &[u8]) -> Option<Attributes> {
-    match Kind::of(record)? {
-        Kind::Private => None,
-        Kind::Public => {
-            let mut attributes = decode(record.get(2 + NONCE + TAG..)?)?;
-            let object_type = attributes.object_type();
-            attributes.retain(|id| !is_sealed(id, object_type));
-            Some(attributes)
-        }
-        Kind::PublicKey => {
-            let mut attributes = decode(PublicKeyRecord::of(record)?.body)?;
-            let object_type = attributes.object_type();
-            attributes.retain(|id| !is_sealed(id, object_type));
-            Some(attributes)
-        }
-    }
+    let body = match Kind::of(record)? {
+        Kind::Private => return None,
+        Kind::Public => record.get(2 + NONCE + TAG..)?,
+        Kind::PublicKey => PublicKeyRecord::of(record)?.body,
+    };
+    let mut attributes = decode(body)?;
+    let object_type = attributes.object_type();
+    attributes.retain(|id| !is_sealed(id, object_type));
+    Some(attributes)
 }
 
 /// Returns whether a record has a secret attribute in clear, as older versions stored it.
