@@ -226,49 +226,31 @@ mod tests {
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
 
-    fn gcm_with(iv_len: CK_ULONG, iv_bits: CK_ULONG, aad_len: CK_ULONG, tag_bits: CK_ULONG) -> CK_GCM_PARAMS {
-        CK_GCM_PARAMS {
-            pIv: SOME,
-            ulIvLen: iv_len,
-            ulIvBits: iv_bits,
-            pAAD: SOME,
-            ulAADLen: aad_len,
-            ulTagBits: tag_bits,
-        }
+    fn gcm_with(
+        ulIvLen: CK_ULONG,
+        ulIvBits: CK_ULONG,
+        ulAADLen: CK_ULONG,
+        ulTagBits: CK_ULONG,
+    ) -> CK_GCM_PARAMS {
+        CK_GCM_PARAMS { pIv: SOME, ulIvLen, ulIvBits, pAAD: SOME, ulAADLen, ulTagBits }
     }
 
     fn ccm_with(
-        data_len: CK_ULONG,
-        nonce_len: CK_ULONG,
-        aad_len: CK_ULONG,
-        tag_len: CK_ULONG,
+        ulDataLen: CK_ULONG,
+        ulNonceLen: CK_ULONG,
+        ulAADLen: CK_ULONG,
+        ulMACLen: CK_ULONG,
     ) -> CK_CCM_PARAMS {
-        CK_CCM_PARAMS {
-            ulDataLen: data_len,
-            pNonce: SOME,
-            ulNonceLen: nonce_len,
-            pAAD: SOME,
-            ulAADLen: aad_len,
-            ulMACLen: tag_len,
-        }
+        CK_CCM_PARAMS { ulDataLen, pNonce: SOME, ulNonceLen, pAAD: SOME, ulAADLen, ulMACLen }
     }
 
-    fn chacha20_of(counter: &[u8], counter_bits: CK_ULONG, nonce_bits: CK_ULONG) -> CK_CHACHA20_PARAMS {
-        CK_CHACHA20_PARAMS {
-            pBlockCounter: counter.as_ptr().cast_mut(),
-            blockCounterBits: counter_bits,
-            pNonce: SOME,
-            ulNonceBits: nonce_bits,
-        }
+    fn chacha20_of(counter: &[u8], blockCounterBits: CK_ULONG, ulNonceBits: CK_ULONG) -> CK_CHACHA20_PARAMS {
+        let pBlockCounter = counter.as_ptr().cast_mut();
+        CK_CHACHA20_PARAMS { pBlockCounter, blockCounterBits, pNonce: SOME, ulNonceBits }
     }
 
-    fn poly1305_of(nonce_len: CK_ULONG, aad_len: CK_ULONG) -> CK_SALSA20_CHACHA20_POLY1305_PARAMS {
-        CK_SALSA20_CHACHA20_POLY1305_PARAMS {
-            pNonce: SOME,
-            ulNonceLen: nonce_len,
-            pAAD: SOME,
-            ulAADLen: aad_len,
-        }
+    fn poly1305_of(ulNonceLen: CK_ULONG, ulAADLen: CK_ULONG) -> CK_SALSA20_CHACHA20_POLY1305_PARAMS {
+        CK_SALSA20_CHACHA20_POLY1305_PARAMS { pNonce: SOME, ulNonceLen, pAAD: SOME, ulAADLen }
     }
 
     fn aead(cipher: AeadScheme, nonce: usize, aad: usize, tag_len: usize, data_len: usize) -> Result<Params> {
@@ -282,19 +264,11 @@ mod tests {
 
     #[test]
     fn key_wrapping_takes_an_initial_value_or_none() {
+        let kw = |iv| CipherScheme::AesKw { iv, padded: false };
+        let kwp = |iv| CipherScheme::AesKwp { iv };
         for (id, len, none, some) in [
-            (
-                CKM_AES_KEY_WRAP,
-                8,
-                CipherScheme::AesKw { iv: None, padded: false },
-                CipherScheme::AesKw { iv: Some([7; 8]), padded: false },
-            ),
-            (
-                CKM_AES_KEY_WRAP_KWP,
-                4,
-                CipherScheme::AesKwp { iv: None },
-                CipherScheme::AesKwp { iv: Some([7; 4]) },
-            ),
+            (CKM_AES_KEY_WRAP, 8, kw(None), kw(Some([7; 8]))),
+            (CKM_AES_KEY_WRAP_KWP, 4, kwp(None), kwp(Some([7; 4]))),
         ] {
             assert!(invoke(id, null(), 0) == Ok(Params::Cipher(none)));
             assert!(invoke(id, SOME, len) == Ok(Params::Cipher(some)));
@@ -338,10 +312,9 @@ mod tests {
 
     #[test]
     fn ccm_limits_the_message_by_the_length_of_its_nonce() {
-        assert!(with(CKM_AES_CCM, &ccm_with(32, 7, 3, 4)) == aead(AeadScheme::AesCcm, 7, 3, 4, 32));
-        assert!(
-            with(CKM_AES_CCM, &ccm_with(0xffff, 13, 0, 16)) == aead(AeadScheme::AesCcm, 13, 0, 16, 0xffff)
-        );
+        let ccm_of = |nonce, aad, tag_len, data_len| aead(AeadScheme::AesCcm, nonce, aad, tag_len, data_len);
+        assert!(with(CKM_AES_CCM, &ccm_with(32, 7, 3, 4)) == ccm_of(7, 3, 4, 32));
+        assert!(with(CKM_AES_CCM, &ccm_with(0xffff, 13, 0, 16)) == ccm_of(13, 0, 16, 0xffff));
         for wrong in [
             ccm_with(0x1_0000, 13, 0, 16),
             ccm_with(HUGE, 7, 0, 16),
@@ -369,16 +342,12 @@ mod tests {
 
     #[test]
     fn chacha20_poly1305_accepts_only_nonces_of_96_bits() {
-        assert!(
-            with(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3))
-                == aead(AeadScheme::ChaCha20Poly1305, 12, 3, 16, 0)
-        );
-        assert!(
-            with(CKM_CHACHA20_POLY1305, &poly1305_of(96, 3))
-                == aead(AeadScheme::ChaCha20Poly1305, 12, 3, 16, 0)
-        );
-        for wrong in [poly1305_of(8, 0), poly1305_of(24, 0), poly1305_of(64, 0), poly1305_of(192, 0)] {
-            assert_eq!(with(CKM_CHACHA20_POLY1305, &wrong).err(), INVALID);
+        let of = |nonce_len, aad_len| with(CKM_CHACHA20_POLY1305, &poly1305_of(nonce_len, aad_len));
+        for nonce_len in [12, 96] {
+            assert!(of(nonce_len, 3) == aead(AeadScheme::ChaCha20Poly1305, 12, 3, 16, 0));
+        }
+        for nonce_len in [8, 24, 64, 192] {
+            assert_eq!(of(nonce_len, 0).err(), INVALID);
         }
     }
 }

@@ -162,16 +162,12 @@ mod tests {
 
     const ID: CK_MECHANISM_TYPE = CKM_SP800_108_COUNTER_KDF;
 
-    fn format(bits: CK_ULONG) -> CK_SP800_108_COUNTER_FORMAT {
-        CK_SP800_108_COUNTER_FORMAT { bLittleEndian: CK_FALSE, ulWidthInBits: bits }
+    fn format(ulWidthInBits: CK_ULONG) -> CK_SP800_108_COUNTER_FORMAT {
+        CK_SP800_108_COUNTER_FORMAT { bLittleEndian: CK_FALSE, ulWidthInBits }
     }
 
-    fn dkm(method: CK_ULONG, bits: CK_ULONG) -> CK_SP800_108_DKM_LENGTH_FORMAT {
-        CK_SP800_108_DKM_LENGTH_FORMAT {
-            dkmLengthMethod: method,
-            bLittleEndian: CK_TRUE,
-            ulWidthInBits: bits,
-        }
+    fn dkm(dkmLengthMethod: CK_ULONG, ulWidthInBits: CK_ULONG) -> CK_SP800_108_DKM_LENGTH_FORMAT {
+        CK_SP800_108_DKM_LENGTH_FORMAT { dkmLengthMethod, bLittleEndian: CK_TRUE, ulWidthInBits }
     }
 
     fn field_of<T>(type_: CK_PRF_DATA_TYPE, value: &T) -> CK_PRF_DATA_PARAM {

@@ -143,16 +143,9 @@ mod tests {
 
     const SOME: *mut CK_BYTE = BYTES.as_ptr().cast_mut();
 
-    fn gcm_with(generator: CK_ULONG, fixed_bits: CK_ULONG, iv_len: CK_ULONG) -> CK_GCM_WRAP_PARAMS {
-        CK_GCM_WRAP_PARAMS {
-            pIv: SOME,
-            ulIvLen: iv_len,
-            ulIvFixedBits: fixed_bits,
-            ivGenerator: generator,
-            pAAD: SOME,
-            ulAADLen: 5,
-            ulTagBits: 96,
-        }
+    fn gcm_with(ivGenerator: CK_ULONG, ulIvFixedBits: CK_ULONG, ulIvLen: CK_ULONG) -> CK_GCM_WRAP_PARAMS {
+        let (pIv, pAAD) = (SOME, SOME);
+        CK_GCM_WRAP_PARAMS { pIv, ulIvLen, ulIvFixedBits, ivGenerator, pAAD, ulAADLen: 5, ulTagBits: 96 }
     }
 
     fn given<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> CK_MECHANISM {
@@ -168,23 +161,21 @@ mod tests {
 
     #[test]
     fn the_parameter_selects_who_generates_the_nonce() {
-        let expected = Params::Cipher(CipherScheme::Aead {
-            cipher: AeadScheme::AesGcm,
-            nonce: [7; 12].into(),
-            aad: [7; 5].into(),
-            tag_len: 12,
-            data_len: 0,
-        });
+        let expected = |cipher, nonce: usize, aad: usize, tag_len, data_len| {
+            let (nonce, aad) = (BYTES[..nonce].into(), BYTES[..aad].into());
+            Params::Cipher(CipherScheme::Aead { cipher, nonce, aad, tag_len, data_len })
+        };
+        let gcm = expected(AeadScheme::AesGcm, 12, 5, 12, 0);
         let parameter = gcm_with(CKG_GENERATE_RANDOM, 16, 12);
         let (mechanism, message) = wraps(CKM_AES_GCM, &parameter).expect("a parameter");
         let message = message.expect("a nonce that the token generates");
-        assert!(mechanism.params == expected);
+        assert!(mechanism.params == gcm);
         assert_eq!((message.params.generator(), message.params.fixed_bits()), (Generator::Random, 16));
         let ignored = gcm_with(HUGE, HUGE, 12);
         let given = given(CKM_AES_GCM, &ignored);
         // SAFETY: live memory.
         let mechanism = unsafe { mechanism_that_unwraps(&raw const given) }.expect("a parameter");
-        assert!(mechanism.params == expected);
+        assert!(mechanism.params == gcm);
 
         let ccm = CK_CCM_WRAP_PARAMS {
             ulDataLen: 32,
@@ -197,16 +188,7 @@ mod tests {
             ulMACLen: 8,
         };
         let (mechanism, message) = wraps(CKM_AES_CCM, &ccm).expect("a parameter");
-        assert!(
-            mechanism.params
-                == Params::Cipher(CipherScheme::Aead {
-                    cipher: AeadScheme::AesCcm,
-                    nonce: [7; 11].into(),
-                    aad: [].into(),
-                    tag_len: 8,
-                    data_len: 32
-                })
-        );
+        assert!(mechanism.params == expected(AeadScheme::AesCcm, 11, 0, 8, 32));
         assert!(message.is_some_and(|message| message.params.generator() == Generator::None));
     }
 
