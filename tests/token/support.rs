@@ -221,7 +221,7 @@ impl Client {
         self.close_session(session).expect("a session");
     }
 
-    /// Sets the user's PIN as the SO. Nobody is logged in before and after.
+    /// Sets the user's PIN as the SO. No user is logged in before and after.
     pub fn set_user_pin(&self, session: SessionHandle, pin: &[u8]) {
         self.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         self.init_pin(session, pin).expect("the user's PIN");
