@@ -44,9 +44,9 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
         }
         #[cfg(feature = "fips")]
         _ => Err(Error::MechanismInvalid),
+        #[cfg(not(feature = "fips"))]
         // SAFETY: message and context are passed with their lengths. The other arrays have the
         // lengths that the function requires.
-        #[cfg(not(feature = "fips"))]
         Input::Context(message, context) => check("ED25519ctx_sign", unsafe {
             aws::ED25519ctx_sign(
                 out,
@@ -57,9 +57,9 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
                 context.len(),
             )
         }),
+        #[cfg(not(feature = "fips"))]
         // SAFETY: the context is passed with its length. The other arrays have the lengths
         // that the function requires.
-        #[cfg(not(feature = "fips"))]
         Input::Digest(digest, context) => check("ED25519ph_sign_digest", unsafe {
             aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context.as_ptr(), context.len())
         }),
@@ -76,9 +76,9 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u
         },
         #[cfg(feature = "fips")]
         _ => 0,
+        #[cfg(not(feature = "fips"))]
         // SAFETY: message and context are passed with their lengths. The other arrays have the
         // lengths that the function requires.
-        #[cfg(not(feature = "fips"))]
         Input::Context(message, context) => unsafe {
             aws::ED25519ctx_verify(
                 message.as_ptr(),
@@ -89,9 +89,9 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u
                 context.len(),
             )
         },
+        #[cfg(not(feature = "fips"))]
         // SAFETY: the context is passed with its length. The other arrays have the lengths
         // that the function requires.
-        #[cfg(not(feature = "fips"))]
         Input::Digest(digest, context) => unsafe {
             aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context.as_ptr(), context.len())
         },
