@@ -46,7 +46,8 @@ struct Waiting {
 
 impl Queue {
     /// Appends a job and waits. Returns `None` when another thread has done the job. Returns the
-    /// right to write if no thread writes.
+    /// right to write if no thread writes, but waits for a short time until there are as many jobs
+    /// as the last time: the threads whose jobs were written may begin again at once.
     fn join(&self, job: &Arc<Job>) -> Option<Writer<'_>> {
         let mut waiting = self.lock();
         waiting.jobs.push(Arc::clone(job));
@@ -58,6 +59,9 @@ impl Queue {
             }
         }
         waiting.writing = true;
+        let (usual, took) = waiting.last;
+        let are_few = |waiting: &mut Waiting| waiting.jobs.len() < usual;
+        drop(self.joined.wait_timeout_while(waiting, took.min(LONGEST) / SHARE, are_few));
         Some(Writer { queue: self, jobs: 0, since: Instant::now() })
     }
 
@@ -75,14 +79,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Takes the jobs. Waits for a short time until there are as many as the last time: the threads
-    /// whose jobs were written may begin again at once.
     fn take(&mut self) -> Vec<Arc<Job>> {
-        let waiting = self.queue.lock();
-        let (usual, took) = waiting.last;
-        let are_few = |waiting: &mut Waiting| waiting.jobs.len() < usual;
-        let waited = self.queue.joined.wait_timeout_while(waiting, took.min(LONGEST) / SHARE, are_few);
-        let jobs = std::mem::take(&mut waited.unwrap_or_else(PoisonError::into_inner).0.jobs);
+        let jobs = std::mem::take(&mut self.queue.lock().jobs);
         (self.jobs, self.since) = (jobs.len(), Instant::now());
         jobs
     }
