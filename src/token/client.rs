@@ -449,9 +449,10 @@ impl ClientToken {
             self.hold_object(&mut new)?;
             let index_keys = self.index_keys(&new);
             let new = Entry::of_session(new, index_keys);
-            self.session_objects.get_or_init(Objects::default).replace(handle, new);
+            // Another thread may have destroyed it meanwhile.
+            let is_done = self.session_objects.get().is_some_and(|objects| objects.replace(handle, new));
             self.bump();
-            return Ok(());
+            return if is_done { Ok(()) } else { Err(Error::ObjectHandleInvalid) };
         };
         let make = |old: &Object| make(old).map(Some);
         self.commit_change(&guard, self.key()?, (handle, id, tag), &old, &make)
@@ -467,9 +468,9 @@ impl ClientToken {
         };
         let Home::Token(id) = seen.home else {
             check(&seen)?;
-            self.session_objects.get().into_iter().for_each(|objects| objects.remove(handle));
+            let is_done = self.session_objects.get().is_some_and(|objects| objects.remove(handle));
             self.bump();
-            return Ok(());
+            return if is_done { Ok(()) } else { Err(Error::ObjectHandleInvalid) };
         };
         let change = self.lock_changes();
         let (tag, object) = self.current(&change, rights, handle)?;

@@ -191,7 +191,7 @@ impl Token {
         match again.unwrap_or(new).new {
             Some((object, (row, _))) => self.objects.replace(handle, entry_of(object, row)),
             None => self.objects.remove(handle),
-        }
+        };
         self.bump();
         Ok(())
     }

@@ -232,15 +232,17 @@ impl Objects {
         }
     }
 
-    pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
+    /// Replaces an object. Returns `false`, and changes nothing, if it was removed meanwhile.
+    pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) -> bool {
         let place = entry.place(handle);
+        let Some(mut known) = self.by_handle.get_mut(&handle) else { return false };
         self.add_to_index(handle, &entry);
-        let new = entry.index_keys.clone();
-        if let Some(old) = self.by_handle.insert(handle, entry) {
-            let gone = old.index_keys.iter().filter(|key| !new.contains(key));
-            gone.for_each(|key| self.remove_from_index(handle, *key));
-        }
+        let old = std::mem::replace(&mut *known, entry);
+        let gone = old.index_keys.iter().filter(|key| !known.index_keys.contains(key));
+        gone.for_each(|key| self.remove_from_index(handle, *key));
+        drop(known);
         self.walk.write().unwrap_or_else(PoisonError::into_inner).change(place);
+        true
     }
 
     /// Stores an object that was read, if its row is unchanged.
@@ -255,9 +257,10 @@ impl Objects {
         }
     }
 
-    /// Removes an object. It is wiped when its last user releases it.
-    pub(super) fn remove(&self, handle: ObjectHandle) {
-        let Some((_, entry)) = self.by_handle.remove(&handle) else { return };
+    /// Removes an object. It is wiped when its last user releases it. Returns whether there was
+    /// one.
+    pub(super) fn remove(&self, handle: ObjectHandle) -> bool {
+        let Some((_, entry)) = self.by_handle.remove(&handle) else { return false };
         match entry.home {
             Home::Token(id) => {
                 self.rows().remove(&id);
@@ -269,6 +272,7 @@ impl Objects {
         }
         entry.index_keys.iter().for_each(|key| self.remove_from_index(handle, *key));
         self.walk.write().unwrap_or_else(PoisonError::into_inner).remove(handle);
+        true
     }
 
     /// Adds or updates a row of the store; its handle stays. Forgets an object that was read if the
@@ -312,14 +316,20 @@ impl Objects {
     pub(super) fn retain_rows(&self, keep: impl Fn(i64) -> bool) {
         let gone: Vec<_> =
             self.rows().iter().filter(|(id, _)| !keep(**id)).map(|(_, handle)| *handle).collect();
-        gone.into_iter().for_each(|handle| self.remove(handle));
+        self.remove_all(gone);
     }
 
     pub(super) fn remove_private(&self) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         let going: Vec<_> = walk.iter().filter(|place| place.private()).map(Place::handle).collect();
         drop(walk);
-        going.into_iter().for_each(|handle| self.remove(handle));
+        self.remove_all(going);
+    }
+
+    fn remove_all(&self, handles: Vec<ObjectHandle>) {
+        for handle in handles {
+            self.remove(handle);
+        }
     }
 
     /// Of each private or secret key in the store, keeps only the row in memory. The secret parts
@@ -346,7 +356,7 @@ impl Objects {
         let Some((_, handles)) = self.by_session.remove(&session) else { return false };
         let mut going = Vec::new();
         handles.extend(&mut going);
-        going.into_iter().for_each(|handle| self.remove(handle));
+        self.remove_all(going);
         true
     }
 

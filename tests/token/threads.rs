@@ -67,6 +67,26 @@ fn session_objects_that_ask_for_one_handle_at_once_get_different_ones() {
 }
 
 #[test]
+fn a_session_object_that_is_destroyed_during_a_change_stays_destroyed() {
+    let (ref client, session) = one_user();
+    let together = &Barrier::new(2);
+    for _ in 0..1000 {
+        let object = client.create(session, &data("before")).expect("data");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                together.wait();
+                // It fails if the object is already destroyed.
+                let _ = client.set(session, object, &none().label("after"));
+            });
+            together.wait();
+            client.destroy_object(session, object).expect("data");
+        });
+        assert_eq!(client.object(session, object).err(), Some(Error::ObjectHandleInvalid));
+    }
+    assert_eq!(client.find(session, &data("after")), []);
+}
+
+#[test]
 fn sessions_open_and_close_while_others_sign_and_search() {
     let (ref client, session) = one_user();
     let (public, private) = pair(client, session, Kind::Ed25519, &none().stored());
