@@ -394,7 +394,8 @@ impl ClientToken {
     /// destroyed before anyone searches.
     fn index_new(&self, objects: &Objects) {
         let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
-        *indexed = objects.index_after(*indexed, |object| self.index_keys(object));
+        objects.index_after(*indexed, |object| self.index_keys(object));
+        indexed.0 = objects::BUILT_IN + self.token.objects.last_handle();
     }
 
     /// Removes private objects if a logout happened during the call: the logout did not see the new

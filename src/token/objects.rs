@@ -418,23 +418,18 @@ impl Objects {
         entry.index_keys.iter().for_each(|key| post(&self.index, *key, handle));
     }
 
-    /// Adds the session objects with greater handles to the index, and returns the greatest handle.
-    /// No session object is inserted meanwhile.
-    pub(super) fn index_after(
-        &self,
-        last: ObjectHandle,
-        index_keys: impl Fn(&Object) -> IndexKeys,
-    ) -> ObjectHandle {
+    /// Adds the session objects with greater handles to the index. No session object is inserted
+    /// meanwhile.
+    pub(super) fn index_after(&self, last: ObjectHandle, index_keys: impl Fn(&Object) -> IndexKeys) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
-        let new: Vec<_> = walk.iter().rev().map(Place::handle).take_while(|handle| *handle > last).collect();
+        let new: Vec<_> = walk.after(last).map(Place::handle).collect();
         drop(walk);
-        for handle in &new {
-            if let Some(mut entry) = self.by_handle.get_mut(handle) {
+        for handle in new {
+            if let Some(mut entry) = self.by_handle.get_mut(&handle) {
                 entry.index_keys = entry.object.as_deref().map(&index_keys).unwrap_or_default();
-                self.add_to_index(*handle, &entry);
+                self.add_to_index(handle, &entry);
             }
         }
-        new.first().copied().unwrap_or(last)
     }
 
     fn remove_from_index(&self, handle: ObjectHandle, key: u64) {

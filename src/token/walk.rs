@@ -91,8 +91,14 @@ impl Walk {
         }
     }
 
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Place> {
-        self.places.iter().copied().filter(|place| !place.gone())
+    pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
+        self.after(ObjectHandle(0))
+    }
+
+    /// Returns the places with greater handles.
+    pub(super) fn after(&self, last: ObjectHandle) -> impl Iterator<Item = Place> {
+        let first = self.places.partition_point(|place| place.handle() <= last);
+        self.places[first..].iter().copied().filter(|place| !place.gone())
     }
 
     fn find(&self, handle: ObjectHandle) -> Option<usize> {
