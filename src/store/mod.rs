@@ -294,6 +294,16 @@ pub enum Role {
     User,
 }
 
+impl Role {
+    /// Returns the beginning of the names of the columns that have this PIN.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::SecurityOfficer => "so",
+            Self::User => "user",
+        }
+    }
+}
+
 /// One write of a batch.
 #[derive(Clone, Copy)]
 pub enum Write<'a> {

@@ -70,10 +70,7 @@ impl Drop for Running {
 }
 
 async fn begin(client: &Client, serial: &str, role: Role, limit: u32, id: i64) -> Outcome<Tried> {
-    let failures = match role {
-        Role::SecurityOfficer => "so_failures",
-        Role::User => "user_failures",
-    };
+    let failures = format!("{}_failures", role.prefix());
     // The interval is longer than an attempt: by default Argon2id takes a second at most. An
     // attempt that waits has no row.
     let sql = format!(

@@ -134,11 +134,8 @@ impl Store for DatabaseStore {
     }
 
     fn forgive(&self, role: Role) -> Result<()> {
-        let sql = match role {
-            Role::SecurityOfficer => "UPDATE token SET so_failures = 0 WHERE serial = $1",
-            Role::User => "UPDATE token SET user_failures = 0 WHERE serial = $1",
-        };
-        self.update("reset the count of wrong PINs", sql, &[self.key()])
+        let sql = format!("UPDATE token SET {}_failures = 0 WHERE serial = $1", role.prefix());
+        self.update("reset the count of wrong PINs", &sql, &[self.key()])
     }
 
     fn relabel(&self, label: &[u8; 32]) -> Result<()> {
@@ -147,16 +144,10 @@ impl Store for DatabaseStore {
     }
 
     fn take_back(&self, role: Role, count: u32) -> Result<()> {
-        let sql = match role {
-            Role::SecurityOfficer => {
-                "UPDATE token SET so_failures = greatest(so_failures - $2, 0) WHERE serial = $1"
-            }
-            Role::User => {
-                "UPDATE token SET user_failures = greatest(user_failures - $2, 0) WHERE serial = $1"
-            }
-        };
+        let failures = format!("{}_failures", role.prefix());
+        let sql = format!("UPDATE token SET {failures} = greatest({failures} - $2, 0) WHERE serial = $1");
         let values = [self.key(), (&i64::from(count) as &(dyn ToSql + Sync), Type::INT8)];
-        self.update("correct the count of wrong PINs", sql, &values)
+        self.update("correct the count of wrong PINs", &sql, &values)
     }
 
     fn is_write_protected(&self) -> bool {

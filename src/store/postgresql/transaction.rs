@@ -205,19 +205,13 @@ impl Transaction for OpenTransaction<'_, '_> {
     }
 
     fn set_pin(&mut self, role: Role, old: Option<&[u8]>, record: &[u8]) -> Result<bool> {
-        let sql = match role {
-            Role::SecurityOfficer => {
-                "UPDATE token SET so_pin = $2, so_failures = 0
-                 WHERE serial = $1 AND so_pin = coalesce($3, so_pin)"
-            }
-            Role::User => {
-                "UPDATE token SET user_pin = $2, user_failures = 0
-                 WHERE serial = $1 AND user_pin = coalesce($3, user_pin)"
-            }
-        };
+        let sql = format!(
+            "UPDATE token SET {0}_pin = $2, {0}_failures = 0 WHERE serial = $1 AND {0}_pin = coalesce($3, {0}_pin)",
+            role.prefix()
+        );
         self.part(async |client, serial| {
             let values: [Value<'_>; 3] = [(&serial, Type::TEXT), (&record, Type::BYTEA), (&old, Type::BYTEA)];
-            Ok(execute(client, sql, &values).await? != 0)
+            Ok(execute(client, &sql, &values).await? != 0)
         })
     }
 

@@ -130,15 +130,11 @@ impl store::Transaction for OpenTransaction<'_> {
     }
 
     fn set_pin(&mut self, role: Role, old: Option<&[u8]>, record: &[u8]) -> Result<bool> {
-        let sql = match role {
-            Role::SecurityOfficer => {
-                "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
-            }
-            Role::User => {
-                "UPDATE token SET user_pin = ?1, user_failures = 0 WHERE user_pin = coalesce(?2, user_pin)"
-            }
-        };
-        let replaced = self.connection.execute(sql, params![record, old]);
+        let sql = format!(
+            "UPDATE token SET {0}_pin = ?1, {0}_failures = 0 WHERE one = 1 AND {0}_pin = coalesce(?2, {0}_pin)",
+            role.prefix()
+        );
+        let replaced = self.connection.execute(&sql, params![record, old]);
         self.keep(replaced).map(|replaced| replaced != 0)
     }
 
@@ -163,7 +159,8 @@ pub(super) fn run(connection: &Connection, purpose: Purpose, work: &mut Work<'_>
         (done, None) => done.map_err(Fault::Refused)?,
     };
     let Some(Snapshot { change, summary }) = after else { return Ok(()) };
-    let mut statement = connection.prepare_cached("UPDATE token SET change = ?1, summary = ?2")?;
+    let mut statement =
+        connection.prepare_cached("UPDATE token SET change = ?1, summary = ?2 WHERE one = 1")?;
     statement.execute(params![change.0, summary])?;
     if purpose == Purpose::Rewrite {
         connection.pragma_update(None, "user_version", FORMAT)?;

@@ -64,7 +64,7 @@ impl Detached {
     }
 
     pub(crate) fn set_change(&self, change: Change, summary: &[u8]) -> Result<()> {
-        let sql = "UPDATE token SET change = ?1, summary = ?2";
+        let sql = "UPDATE token SET change = ?1, summary = ?2 WHERE one = 1";
         let done = self.connection.execute(sql, params![change.0, summary]);
         done.map(drop).map_err(|reason| self.log("set the state", &reason))
     }
@@ -74,7 +74,7 @@ impl Detached {
         let mut attempt = || {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             commit::run(&transaction, Purpose::Rewrite, work)?;
-            transaction.execute("UPDATE token SET serial = ?1", [serial])?;
+            transaction.execute("UPDATE token SET serial = ?1 WHERE one = 1", [serial])?;
             Ok(transaction.commit()?)
         };
         let outcome: commit::Outcome<()> = attempt();

@@ -105,9 +105,7 @@ impl OpenFile {
         let done = work(&connection).map_err(|reason| log_failure(&self.path, what, &reason))?;
         self.expect_still(what).map(|()| done)
     }
-}
 
-impl OpenFile {
     fn header(&self) -> Result<Header> {
         let header = self.read("header", read_header)?;
         match header {
@@ -130,12 +128,10 @@ impl OpenFile {
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
-        let sql = match role {
-            Role::SecurityOfficer => "UPDATE token SET so_failures = so_failures + 1 WHERE so_failures < ?1",
-            Role::User => "UPDATE token SET user_failures = user_failures + 1 WHERE user_failures < ?1",
-        };
+        let failures = format!("{}_failures", role.prefix());
+        let sql = format!("UPDATE token SET {failures} = {failures} + 1 WHERE one = 1 AND {failures} < ?1");
         self.write_with_reserve("count an attempt", |transaction| {
-            match transaction.execute(sql, [limit])? {
+            match transaction.execute(&sql, [limit])? {
                 0 => Err(Fault::Refused(Error::PinLocked)),
                 _ => Ok(()),
             }
@@ -143,28 +139,23 @@ impl OpenFile {
     }
 
     fn forgive(&self, role: Role) -> Result<()> {
-        let sql = match role {
-            Role::SecurityOfficer => "UPDATE token SET so_failures = 0",
-            Role::User => "UPDATE token SET user_failures = 0",
-        };
+        let sql = format!("UPDATE token SET {}_failures = 0 WHERE one = 1", role.prefix());
         self.write_with_reserve("reset the count of wrong PINs", |transaction| {
-            Ok(transaction.execute(sql, []).map(drop)?)
+            Ok(transaction.execute(&sql, []).map(drop)?)
         })
     }
 
     fn relabel(&self, label: &[u8; 32]) -> Result<()> {
         self.write_with_reserve("change the label", |transaction| {
-            Ok(transaction.execute("UPDATE token SET label = ?1", [label]).map(drop)?)
+            Ok(transaction.execute("UPDATE token SET label = ?1 WHERE one = 1", [label]).map(drop)?)
         })
     }
 
     fn take_back(&self, role: Role, count: u32) -> Result<()> {
-        let sql = match role {
-            Role::SecurityOfficer => "UPDATE token SET so_failures = max(so_failures - ?1, 0)",
-            Role::User => "UPDATE token SET user_failures = max(user_failures - ?1, 0)",
-        };
+        let failures = format!("{}_failures", role.prefix());
+        let sql = format!("UPDATE token SET {failures} = max({failures} - ?1, 0) WHERE one = 1");
         self.write_with_reserve("correct the count of wrong PINs", |transaction| {
-            Ok(transaction.execute(sql, [count]).map(drop)?)
+            Ok(transaction.execute(&sql, [count]).map(drop)?)
         })
     }
 

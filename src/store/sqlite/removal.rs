@@ -98,6 +98,6 @@ impl OpenFile {
 /// Removes the content of a file, and begins a new incarnation.
 fn empty(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("DELETE FROM object; DELETE FROM record")?;
-    let sql = "UPDATE token SET change = ?1, so_pin = x'', user_pin = x'', summary = x''";
+    let sql = "UPDATE token SET change = ?1, so_pin = x'', user_pin = x'', summary = x'' WHERE one = 1";
     connection.execute(sql, params![change(connection)?.next_incarnation().0]).map(drop)
 }
