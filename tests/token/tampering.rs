@@ -156,6 +156,33 @@ fn a_file_with_another_schema_is_refused() {
     }
 }
 
+/// The rows of pages that share their children could have no end.
+#[test]
+fn a_table_whose_pages_share_their_children_is_refused() {
+    const PAGE: usize = 4096;
+    const CELL: u16 = PAGE as u16 - 5;
+    let (client, session) = one_user();
+    stored(&client, session, &["one"]);
+    client.finalize().expect("a module");
+    let find = "SELECT rootpage FROM sqlite_schema WHERE name = 'object'";
+    let root: u32 = connect(&client).query_row(find, [], |row| row.get(0)).expect("a page");
+    let path = client.directory.file("jeton");
+    let mut file = std::fs::read(&path).expect("the token file");
+    // The root gets two children, which are both the copy of it.
+    let at = (root as usize - 1) * PAGE;
+    file.extend_from_within(at..at + PAGE);
+    let child = (file.len() as u32 / PAGE as u32).to_be_bytes();
+    file[28..32].copy_from_slice(&child);
+    let [high, low] = CELL.to_be_bytes();
+    let parent = [&[5, 0, 0, 0, 1, high, low, 0], &child[..], &[high, low]].concat();
+    file[at..at + parent.len()].copy_from_slice(&parent);
+    file[at + usize::from(CELL)..at + PAGE].copy_from_slice(&[&child[..], &[1]].concat());
+    std::fs::write(&path, file).expect("the token file");
+    let other = Client::beside(&client.directory, DEFAULT, "");
+    let found = other.find_init(other.open(), &none().template());
+    assert_eq!(found, Err(Error::TokenNotRecognized));
+}
+
 #[test]
 fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
     for statements in PLANTED {

@@ -33,6 +33,9 @@ const PAGE_HEADER: usize = 8;
 const LEAF: u8 = 13;
 /// The length of the longest row that SQLite stores in one page.
 const LOCAL: usize = PAGE - 35;
+/// The largest number of rows in a page: the tables of the schema. A malformed page of 64 KiB could
+/// have a hundred million fields.
+const MOST: usize = 3;
 
 /// Reads headers. It remembers the schema that it checked last, because all files have the same.
 #[derive(Default)]
@@ -212,7 +215,7 @@ fn rows(page: &[u8], start: usize) -> Option<Vec<Vec<Field<'_>>>> {
         return None;
     }
     let count = usize::from(u16::from_be_bytes([header[3], header[4]]));
-    let places = page.get(start + PAGE_HEADER..)?.get(..2 * count)?;
+    let places = page.get(start + PAGE_HEADER..)?.get(..2 * count).filter(|_| count <= MOST)?;
     places.as_chunks().0.iter().map(|at| row(page.get(usize::from(u16::from_be_bytes(*at))..)?)).collect()
 }
 

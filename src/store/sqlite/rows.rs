@@ -1,6 +1,6 @@
 //! Converts rows of SQLite to the types of the store.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, ffi};
 
 use super::{FORMAT, OLDEST};
 use crate::store::seal::index::{IndexKeys, decode};
@@ -47,12 +47,19 @@ pub(super) fn index_keys(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexKeys>
     Ok(decode(row.get_ref(3)?.as_blob()?))
 }
 
-/// Calls `each` with every row, in order of their numbers.
+/// Calls `each` with every row, in order of their numbers. The pages of a malformed file can have
+/// the same children many times, and then the rows never end. So rows that are out of order are an
+/// error.
 pub(super) fn load_rows(connection: &Connection, each: &mut dyn FnMut(Row)) -> rusqlite::Result<()> {
     let mut rows = connection.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
-    let mut rows = rows.query([])?;
+    let (mut rows, mut last) = (rows.query([])?, None);
     while let Some(row) = rows.next()? {
-        each(Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? });
+        let id = row.get(0)?;
+        if last.replace(id) >= Some(id) {
+            let text = "the objects are out of order".to_owned();
+            return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(text)));
+        }
+        each(Row { id, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? });
     }
     Ok(())
 }
