@@ -25,7 +25,7 @@ use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, TokenKey};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
-use crate::store::{Change, Header, Role, Store};
+use crate::store::{Change, Header, Role, Store, is_serial};
 use crate::token::{NewPins, Rekey, Serials, new_serial};
 
 /// The extension of a copy in the token's directory. A process that is killed leaves the copy
@@ -114,7 +114,7 @@ impl TokenFile {
 impl Copy {
     /// Writes a store that a backup contains into a new file of this directory.
     pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Outcome<Self> {
-        if !is_serial(serial) {
+        if !is_serial(serial.as_bytes()) {
             return Err(Problem(format!("{serial:?} is not the serial number of a token")));
         }
         let path = directory.join(serial).with_extension(FRESH);
@@ -188,15 +188,9 @@ pub(super) fn settings() -> Outcome<Arc<Settings>> {
     Ok(Arc::new(Settings::load(None, Threads::Forbidden)?))
 }
 
-/// Returns whether the text has the form of a serial number. Such a text cannot name another
-/// directory.
-pub(super) fn is_serial(text: &str) -> bool {
-    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// Returns the facts, if nothing is damaged.
 pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -> Outcome<Facts> {
-    if !is_serial(&header.serial) {
+    if !is_serial(header.serial.as_bytes()) {
         return Err(Problem(format!("{:?} is not the serial number of a token", header.serial)));
     }
     let found = store.inspect(key)?;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::backup::{Facts, Outcome, Problem, expect_free, facts, failure, is_serial, settings};
+use super::backup::{Facts, Outcome, Problem, expect_free, facts, failure, settings};
 use super::draft::Draft;
 use super::note;
 use crate::config::Settings;
@@ -318,7 +318,7 @@ fn only<T>(mut found: Vec<T>, place: &str) -> Outcome<T> {
 /// Returns the serial number of a token, which names its files.
 fn serial_of(header: Header) -> Outcome<String> {
     match header.serial {
-        serial if is_serial(&serial) => Ok(serial),
+        serial if store::is_serial(serial.as_bytes()) => Ok(serial),
         serial => Err(Problem(format!("{serial:?} is not the serial number of a token"))),
     }
 }

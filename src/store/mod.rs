@@ -267,6 +267,12 @@ pub struct Header {
     pub(crate) summary: Vec<u8>,
 }
 
+/// Returns whether a text has the form of a serial number, which names files of the token. Such a
+/// text cannot name a file of another directory.
+pub(crate) fn is_serial(text: &[u8]) -> bool {
+    text.len() == 16 && text.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// The stored data of a PIN.
 #[derive(Clone, Default)]
 pub(crate) struct PinState {

@@ -4,7 +4,7 @@ use tokio_postgres::Row as Columns;
 
 use super::failure::{Fault, Outcome};
 use crate::store::seal::index::decode;
-use crate::store::{Change, Header, PinState, Row, Snapshot};
+use crate::store::{Change, Header, PinState, Row, Snapshot, is_serial};
 
 /// The columns of a header, in the order in which `header` reads them.
 pub(super) const HEADER: &str =
@@ -21,9 +21,12 @@ pub(super) fn header(columns: &Columns) -> Outcome<Header> {
             failures: u32::try_from(failures).unwrap_or(u32::MAX),
         })
     };
-    let slot: i64 = columns.try_get(1)?;
+    let (serial, slot): (String, i64) = (columns.try_get(0)?, columns.try_get(1)?);
+    if !is_serial(serial.as_bytes()) {
+        return Err(Fault::malformed("a serial number"));
+    }
     Ok(Header {
-        serial: columns.try_get(0)?,
+        serial,
         slot: slot.unsigned_abs(),
         label: label.try_into().map_err(|_| Fault::malformed("a label"))?,
         so: pin(3)?,

@@ -20,7 +20,7 @@ use super::schema;
 use super::stamp::Stamp;
 use super::{FORMAT, OLDEST};
 use crate::file;
-use crate::store::{Change, Header, PinState, fork, permissions};
+use crate::store::{Change, Header, PinState, fork, is_serial, permissions};
 
 /// SQLite's default page size, which token files have.
 const PAGE: usize = 4096;
@@ -175,7 +175,7 @@ fn token(row: Vec<Field<'_>>) -> Option<Header> {
     let Field::Null = one else { return None };
     let failures = |field: Field<'_>| u32::try_from(field.number()?).ok();
     Some(Header {
-        serial: serial.text()?.to_owned(),
+        serial: serial.text().filter(|serial| is_serial(serial.as_bytes()))?.to_owned(),
         slot: slot.number()?.unsigned_abs(),
         label: label.blob()?.try_into().ok()?,
         so: PinState { record: so.blob()?.to_vec(), failures: failures(so_failures)? },

@@ -15,8 +15,8 @@ use super::open::{EXTENSION, ROLLBACK};
 use super::stamp::{JOURNAL, Stamp};
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
-use crate::store::descriptors;
 use crate::store::permissions::{self, Exposure};
+use crate::store::{descriptors, is_serial};
 
 /// A file of a token directory that has the name of a token file.
 pub(super) struct Entry {
@@ -121,13 +121,8 @@ fn sort_in(entry: &DirEntry, files: &mut Vec<Entry>, logs: &mut HashSet<OsString
     let (Some(stem), Some(extension)) = (name.file_stem(), name.extension()) else { return };
     if extension == OsStr::new(EXTENSION) {
         let (path, inode) = (entry.path(), entry.ino());
-        files.push(Entry { path, inode, has_log: false, has_other_name: !is_serial(stem) });
+        files.push(Entry { path, inode, has_log: false, has_other_name: !is_serial(stem.as_bytes()) });
     } else if extension == OsStr::new(JOURNAL) || extension == OsStr::new(ROLLBACK) {
         logs.insert(stem.to_owned());
     }
-}
-
-/// Returns whether the name of a file is a serial number, as those of new token files are.
-fn is_serial(stem: &OsStr) -> bool {
-    stem.len() == 16 && stem.as_bytes().iter().all(u8::is_ascii_hexdigit)
 }

@@ -41,7 +41,7 @@ use self::removal::SCRUB_WAIT;
 use self::rows::{change, load_rows, read_header, snapshot};
 use self::stamp::FileId;
 use self::still::Still;
-use super::{Change, Header, Purpose, Role, Row, Snapshot, Work};
+use super::{Change, Header, Purpose, Role, Row, Snapshot, Work, is_serial};
 use crate::error::{Error, Result};
 use crate::file_lock;
 
@@ -109,9 +109,9 @@ impl OpenFile {
     fn header(&self) -> Result<Header> {
         let header = self.read("header", read_header)?;
         match header {
-            Ok(Some(header)) => Ok(header),
-            Ok(None) => {
-                error!(file = %self.path.display(), "this file has no token");
+            Ok(Some(header)) if is_serial(header.serial.as_bytes()) => Ok(header),
+            Ok(_) => {
+                error!(file = %self.path.display(), "this file has no token with a serial number");
                 Err(Error::TokenNotRecognized)
             }
             Err(format) => {
