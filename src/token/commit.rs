@@ -23,6 +23,9 @@ use crate::store::{Change, Purpose, Role, Row, Snapshot, Tag, Transaction, Write
 const SHARE: u32 = 4;
 /// A commit that took longer counts as this.
 const LONGEST: Duration = Duration::from_millis(40);
+/// Records of more bytes than this are written alone. If the disk or the server has no room for
+/// them, the objects of other threads do not fail with them.
+const LARGE: usize = 1 << 16;
 
 /// The jobs of the threads that create objects.
 #[derive(Default)]
@@ -100,6 +103,8 @@ type Sealed = (Row, Vec<u8>);
 /// The objects of one call. Either all of them are created, or no object is.
 struct Job {
     key: (Arc<TokenKey>, i64),
+    /// The length of the records.
+    len: usize,
     objects: Mutex<Vec<(Object, Sealed)>>,
     done: OnceLock<Result<Vec<ObjectHandle>>>,
 }
@@ -111,14 +116,16 @@ impl Token {
         objects: Vec<Object>,
     ) -> Result<Vec<ObjectHandle>> {
         let job = self.job(key, objects)?;
-        if let Some(mut writer) = self.queue.join(&job) {
+        if job.len > LARGE {
+            self.write_jobs(std::slice::from_ref(&job), &self.lock_changes(), &job.key);
+        } else if let Some(mut writer) = self.queue.join(&job) {
             let change = self.lock_changes();
             let mut jobs = writer.take();
             // The jobs have different keys if the token got a new key while they waited.
-            while let Some((key, incarnation)) = jobs.first().map(|job| job.key.clone()) {
+            while let Some(key) = jobs.first().map(|job| job.key.clone()) {
                 let (same, others): (Vec<_>, _) =
-                    jobs.into_iter().partition(|job| Arc::ptr_eq(&job.key.0, &key));
-                self.write_jobs(&same, &change, (&key, incarnation));
+                    jobs.into_iter().partition(|job| Arc::ptr_eq(&job.key.0, &key.0));
+                self.write_jobs(&same, &change, &key);
                 jobs = others;
             }
         }
@@ -130,11 +137,17 @@ impl Token {
             let Home::Token(id) = object.home else { return Err(Error::GeneralError) };
             self.seal(&key.0, id, object)
         };
-        let sealed = objects.into_iter().map(seal).collect::<Result<_>>()?;
-        Ok(Arc::new(Job { key, objects: Mutex::new(sealed), done: OnceLock::new() }))
+        let sealed = objects.into_iter().map(seal).collect::<Result<Vec<_>>>()?;
+        let len = sealed.iter().map(|(_, (_, record))| record.len()).sum();
+        Ok(Arc::new(Job { key, len, objects: Mutex::new(sealed), done: OnceLock::new() }))
     }
 
-    fn write_jobs(&self, jobs: &[Arc<Job>], change: &ChangeGuard<'_>, key: (&TokenKey, i64)) {
+    fn write_jobs(
+        &self,
+        jobs: &[Arc<Job>],
+        change: &ChangeGuard<'_>,
+        (key, incarnation): &(Arc<TokenKey>, i64),
+    ) {
         let objects: Vec<_> = jobs
             .iter()
             .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -142,9 +155,9 @@ impl Token {
         let sealed = objects.iter().flatten();
         let writes: Vec<_> = sealed.map(|(_, (row, record))| Write::Insert(row, record)).collect();
         let outcome = self.notice_altered_rows(change).and_then(|()| {
-            self.commit(change, key, Purpose::Write, |transaction| {
+            self.commit(change, (key, *incarnation), Purpose::Write, |transaction| {
                 transaction.apply(&writes)?;
-                let hashes = writes.iter().map(|write| self.row_change(key.0, write));
+                let hashes = writes.iter().map(|write| self.row_change(key, write));
                 Ok(Some(hashes.collect()))
             })
         });

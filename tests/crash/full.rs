@@ -161,6 +161,15 @@ pub fn full_child() {
     stored(&client, session, 1);
     let free = client.slots().expect("slots")[1];
     client.init_token(free, SO_PIN, LABEL).expect("a token");
+    // An object that is too large for the disk does not fail with those of other threads.
+    let large = Attributes::of(ObjectClass::DATA).bytes(A::VALUE, &vec![1; 4 << 20]).stored();
+    std::thread::scope(|scope| {
+        let refused = || assert_eq!(client.create(session, &large), Err(Error::DeviceMemory));
+        scope.spawn(move || (0..20).for_each(|_| refused()));
+        for object in stored(&client, session, 20) {
+            client.destroy_object(session, object).expect("an object");
+        }
+    });
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }
 
