@@ -31,6 +31,7 @@ pub(super) fn header(connection: &Connection) -> Option<Header> {
     unsafe { map(file, 0, REGION, 0, &raw mut region) };
     let words = NonNull::new(region)?.cast::<AtomicU32>();
     // SAFETY: the region is longer than the header, and SQLite unmaps it only when it closes the
-    // file. Other threads and processes access it with atomic instructions.
+    // file. Other threads and processes may write meanwhile, as while SQLite itself reads it: each
+    // word that is read was there, and words of two headers are not a header that was read before.
     Some(std::array::from_fn(|at| unsafe { words.add(at).as_ref() }.load(Ordering::Relaxed)))
 }
