@@ -398,13 +398,16 @@ impl ClientToken {
         indexed.0 = objects::BUILT_IN + self.token.objects.last_handle();
     }
 
-    /// Removes private objects if a logout happened during the call: the logout did not see the new
-    /// object.
+    /// Removes what no login needs if a logout happened during the call: the logout did not see the
+    /// new object.
     fn follow_logout(&self, rights: Rights) {
-        if rights.login == Login::User && self.login_state() != Login::User {
+        if rights.login != Login::Public && self.login_state() != rights.login {
             let change = self.lock_changes();
             let mut state = self.state();
-            self.session_objects.get().into_iter().for_each(Objects::remove_private);
+            // The user may be logged in again, and have new objects.
+            if self.login_state() != Login::User {
+                self.session_objects.get().into_iter().for_each(Objects::remove_private);
+            }
             self.wipe_unneeded(&change, &mut state);
         }
     }
