@@ -13,7 +13,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use tracing::error;
@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
 use crate::quota::Permit;
+use crate::sync::lock;
 use crate::token::ClientToken;
 
 /// Maximum number of threads at the same time. Beyond it, the calling thread generates the key
@@ -146,13 +147,13 @@ impl Job {
 impl Jobs {
     /// Allows threads to start.
     pub(super) fn open(&self) {
-        *self.threads() = Some(Vec::new());
+        *lock(&self.threads) = Some(Vec::new());
     }
 
     /// Drops the pending functions and waits for the threads.
     pub(super) fn close(&self) {
-        let threads = self.threads().take();
-        self.pending().clear();
+        let threads = lock(&self.threads).take();
+        lock(&self.pending).clear();
         for thread in threads.into_iter().flatten() {
             if thread.join().is_err() {
                 error!("a thread panicked");
@@ -175,13 +176,13 @@ impl Jobs {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let job = Job { id, session: Some(session), token, function, named: false, result, _memory };
         {
-            let mut pending = self.pending();
+            let mut pending = lock(&self.pending);
             if pending.iter().any(|job| job.is(session, function)) {
                 return Err(Error::OperationActive);
             }
             pending.push(job);
         }
-        self.work(function, sender, work).inspect_err(|_| self.pending().retain(|job| job.id != id))?;
+        self.work(function, sender, work).inspect_err(|_| lock(&self.pending).retain(|job| job.id != id))?;
         Ok(Started::Pending)
     }
 
@@ -191,7 +192,7 @@ impl Jobs {
         sender: SyncSender<Result<Made>>,
         work: impl FnOnce() -> Result<Made> + Send + 'static,
     ) -> Result<()> {
-        let mut threads = self.threads();
+        let mut threads = lock(&self.threads);
         let running = threads.as_mut().ok_or(Error::NotInitialized)?;
         running.retain(|thread| !thread.is_finished());
         // If the session was closed meanwhile, no call receives the result. It is dropped and
@@ -212,7 +213,7 @@ impl Jobs {
 
     /// Returns the result of a function. Fails with `Pending` if the function is still running.
     fn take(&self, session: SessionHandle, function: AsyncFunction) -> Result<Made> {
-        let mut pending = self.pending();
+        let mut pending = lock(&self.pending);
         let at = pending.iter().position(|job| job.is(session, function));
         let at = at.ok_or(Error::OperationNotInitialized)?;
         let made = match pending[at].result.try_recv() {
@@ -226,7 +227,7 @@ impl Jobs {
     }
 
     fn name(&self, session: SessionHandle, function: AsyncFunction) -> Result<u64> {
-        let mut pending = self.pending();
+        let mut pending = lock(&self.pending);
         let job = pending.iter_mut().find(|job| job.is(session, function));
         let job = job.ok_or(Error::OperationNotInitialized)?;
         job.named = true;
@@ -240,7 +241,7 @@ impl Jobs {
         function: AsyncFunction,
         id: u64,
     ) -> Result<()> {
-        let mut pending = self.pending();
+        let mut pending = lock(&self.pending);
         let wanted = |job: &Job| {
             job.named && job.id == id && job.function == function && Arc::ptr_eq(&job.token, token)
         };
@@ -253,27 +254,19 @@ impl Jobs {
     }
 
     pub(super) fn cancel(&self, session: SessionHandle, flags: u64) {
-        self.pending().retain(|job| job.session != Some(session) || flags & job.function.flag() == 0);
+        lock(&self.pending).retain(|job| job.session != Some(session) || flags & job.function.flag() == 0);
     }
 
     /// Drops the pending functions of a closed session. PKCS#11 3.2, C_CloseSession: it "cancels
     /// all pending operations whose ID has not been retrieved".
     pub(super) fn close_session(&self, session: SessionHandle) {
-        self.pending().retain_mut(|job| {
+        lock(&self.pending).retain_mut(|job| {
             let own = job.session == Some(session);
             if own {
                 job.session = None;
             }
             !own || job.named
         });
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Vec<Job>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Option<Vec<JoinHandle<()>>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
 use crate::store::{self, source::TokenSource};
+use crate::sync::lock;
 use crate::token::{ClientToken, Identity};
 
 mod asynchronous;
@@ -153,8 +154,9 @@ impl Module {
         let tokens = tokens()?;
         tokens.applications.fetch_add(1, Ordering::AcqRel);
         // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
-        let present = tokens.slots().iter().filter(|slot| slot.token.is_some()).map(|slot| slot.id).collect();
-        *self.announced() = present;
+        let present =
+            lock(&tokens.slots).iter().filter(|slot| slot.token.is_some()).map(|slot| slot.id).collect();
+        *lock(&self.announced) = present;
         self.jobs.open();
         *state = Some(tokens);
         Ok(())
@@ -169,7 +171,7 @@ impl Module {
         self.close_all(None);
         self.states.clear();
         self.jobs.close();
-        let known: Vec<_> = tokens.slots().iter().filter_map(|slot| slot.token.clone()).collect();
+        let known: Vec<_> = lock(&tokens.slots).iter().filter_map(|slot| slot.token.clone()).collect();
         known.iter().for_each(|known| known.forget_application(&self.application));
         if tokens.applications.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(audit) = &tokens.settings.audit
@@ -177,10 +179,6 @@ impl Module {
             audit.close();
         }
         Ok(())
-    }
-
-    fn announced(&self) -> MutexGuard<'_, HashSet<SlotId>> {
-        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tokens. Fails with `NotInitialized` if the module is not initialised.
@@ -234,17 +232,13 @@ impl Tokens {
         Ok(new)
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn lock_list(&self) -> ListGuard<'_> {
-        ListGuard { _lock: self.listing.lock().unwrap_or_else(PoisonError::into_inner) }
+        ListGuard { _lock: lock(&self.listing) }
     }
 
     /// Returns the token of a slot; `None` if the slot has no initialised token.
     fn known(&self, slot: SlotId) -> Result<Option<Arc<SlotToken>>> {
-        let slots = self.slots();
+        let slots = lock(&self.slots);
         match find(&slots, slot) {
             Ok(known) => Ok(Some(Arc::clone(known))),
             Err(before) if slots[before..].iter().any(|known| known.id == slot) => Ok(None),
@@ -254,14 +248,14 @@ impl Tokens {
 
     /// Returns the token of a slot if it is in memory and no file is being opened for it.
     fn client_in_memory(&self, slot: SlotId, application: &Application) -> Option<Arc<ClientToken>> {
-        find(&self.slots(), slot).ok()?.try_client_in_memory(application)
+        find(&lock(&self.slots), slot).ok()?.try_client_in_memory(application)
     }
 
     /// Adds a token that may have no session to the queue `idle`. If the queue is too long, takes
     /// the first tokens out of it and removes them from memory, unless they are in use.
     fn note_idle(&self, slot: SlotId) {
         let Ok(Some(known)) = self.known(slot) else { return };
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         if known.enter_queue() {
             idle.push_back(known);
         }

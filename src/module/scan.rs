@@ -8,6 +8,7 @@ use super::{ListGuard, Slot, Tokens};
 use crate::error::Result;
 use crate::id::SlotId;
 use crate::store::Header;
+use crate::sync::lock;
 
 impl Tokens {
     /// Gives slots to the tokens that have none. Makes sure that the last slot has no token. If
@@ -17,7 +18,7 @@ impl Tokens {
             Err(reason) if self.source.is_outage(reason) && self.has_token() => return Ok(()),
             headers => headers?,
         };
-        let mut slots = self.slots();
+        let mut slots = lock(&self.slots);
         if headers.is_empty() && !slots.is_empty() {
             return Ok(());
         }
@@ -26,7 +27,7 @@ impl Tokens {
     }
 
     fn has_token(&self) -> bool {
-        self.slots().iter().any(|slot| slot.token.is_some())
+        lock(&self.slots).iter().any(|slot| slot.token.is_some())
     }
 }
 

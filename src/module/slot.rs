@@ -14,6 +14,7 @@ use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
 use crate::object::policy::Access;
 use crate::store::Change;
 use crate::store::seal::{self, PinMark};
+use crate::sync::lock;
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
@@ -96,7 +97,7 @@ impl Module {
     pub fn slots(&self) -> Result<Vec<SlotId>> {
         let state = self.state()?;
         state.scan(&state.lock_list())?;
-        let slots = state.slots();
+        let slots = lock(&state.slots);
         Ok(slots.iter().map(|slot| slot.id).collect())
     }
 
@@ -163,7 +164,7 @@ impl Module {
             if may_have_new()? {
                 state.scan(&list)?;
             }
-            let new = state.slots().iter().find(|slot| self.announces(slot)).map(|slot| slot.id);
+            let new = lock(&state.slots).iter().find(|slot| self.announces(slot)).map(|slot| slot.id);
             if let Some(slot) = new {
                 return Ok(slot);
             }
@@ -182,7 +183,7 @@ impl Module {
     /// Returns whether the slot has a token that was not there at `C_Initialize` and that this
     /// function has not returned yet.
     fn announces(&self, slot: &Slot) -> bool {
-        slot.token.is_some() && self.announced().insert(slot.id)
+        slot.token.is_some() && lock(&self.announced).insert(slot.id)
     }
 
     /// `C_GetMechanismList`
@@ -265,16 +266,16 @@ impl Module {
         fits(so_pin, &state.settings.pins)?;
         let header = Token::header(new_serial()?, slot.0, *label, so_pin, &state.settings, Change(1))?;
         let _list = state.lock_list();
-        if !state.slots().iter().any(|known| known.id == slot && known.token.is_none()) {
+        if !lock(&state.slots).iter().any(|known| known.id == slot && known.token.is_none()) {
             return Err(Error::SlotIdInvalid);
         }
         state.source.create(&header)?;
         let token = SlotToken::new(slot, &header);
-        let mut slots = state.slots();
+        let mut slots = lock(&state.slots);
         slots.retain(|known| known.id != slot);
         slots.push(Slot { id: slot, token: Some(Arc::new(token)) });
         finish(&mut slots);
-        self.announced().insert(slot);
+        lock(&self.announced).insert(slot);
         Ok(())
     }
 }

@@ -2,12 +2,13 @@
 //! and after the token was removed from memory, only some facts about it are in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Tokens;
 use crate::error::{Error, Result};
 use crate::id::SlotId;
 use crate::store::Header;
+use crate::sync::lock;
 use crate::token::{ClientToken, Identity, Remains, Token};
 
 /// A token that has a slot. Its source has its store.
@@ -201,8 +202,4 @@ impl SlotToken {
         self.is_queued.store(false, Ordering::Release);
         self.forget();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,7 @@
 //! when newer states reach the limit [`MAX_STATES`] or [`MAX_COLLECTED`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Session;
 use super::operation::NO_KEY;
@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
 use crate::object::policy::Login;
 use crate::store::seal;
+use crate::sync::lock;
 use crate::token::ClientToken;
 
 /// Length in bytes of the number that the application gets.
@@ -204,7 +205,7 @@ impl SavedStates {
             return Err(Error::StateUnsaveable);
         }
         let ticket = seal::random()?;
-        let mut entries = self.entries();
+        let mut entries = lock(&self.0);
         while entries.len() >= MAX_STATES
             || entries.iter().map(|entry| entry.collected).sum::<usize>() + collected > MAX_COLLECTED
         {
@@ -222,22 +223,18 @@ impl SavedStates {
 
     /// Returns the state with this number if a session of this token saved it.
     pub(crate) fn find(&self, token: &Arc<ClientToken>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
-        let entries = self.entries();
+        let entries = lock(&self.0);
         let found = entries.iter().find(|entry| entry.ticket == ticket && Arc::ptr_eq(&entry.token, token));
         found.map(|entry| Arc::clone(&entry.snapshot)).ok_or(Error::SavedStateInvalid)
     }
 
     /// Removes the states of this token that were saved while the user or the SO was logged in.
     pub(crate) fn end_login(&self, token: &Arc<ClientToken>) {
-        self.entries().retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
+        lock(&self.0).retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
     }
 
     /// Removes all states.
     pub(crate) fn clear(&self) {
-        self.entries().clear();
-    }
-
-    fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).clear();
     }
 }

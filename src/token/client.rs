@@ -10,7 +10,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing::warn;
 
@@ -28,6 +28,7 @@ use crate::quota::{Permit, Quota};
 use crate::store::Tag;
 use crate::store::seal::TokenKey;
 use crate::store::seal::index::IndexKeys;
+use crate::sync::lock;
 
 /// A token as one application uses it. Its methods need a session of the application. Those of the
 /// [`Token`] need none.
@@ -101,7 +102,7 @@ impl ClientToken {
             indexed: Mutex::new(ObjectHandle(0)),
             identity,
         });
-        let mut clients = token.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = lock(&token.clients);
         clients.retain(|other| other.strong_count() != 0);
         clients.push(Arc::downgrade(&client));
         drop(clients);
@@ -377,7 +378,7 @@ impl ClientToken {
     /// Adds a session object. Returns its new handle.
     fn insert_in_session(&self, object: Object) -> ObjectHandle {
         let objects = self.session_objects.get_or_init(Objects::default);
-        let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexed = lock(&self.indexed);
         let handle = match objects::asked().filter(|handle| objects.is_private(*handle).is_none()) {
             Some(handle) => {
                 self.token.objects.skip_to(handle);
@@ -393,7 +394,7 @@ impl ClientToken {
     /// Adds the session objects to the index that were made since the last search. Most of them are
     /// destroyed before anyone searches.
     fn index_new(&self, objects: &Objects) {
-        let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexed = lock(&self.indexed);
         objects.index_after(*indexed, |object| self.index_keys(object));
         indexed.0 = objects::BUILT_IN + self.token.objects.last_handle();
     }

@@ -6,7 +6,7 @@
 //! second try uses the current rows, in the same transaction. No other process can write during it,
 //! so it succeeds, however often others change the object.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::load::Loading;
@@ -18,6 +18,7 @@ use crate::object::{Home, Object};
 use crate::store::seal::summary::{RowHash, Summary};
 use crate::store::seal::{self, TokenKey};
 use crate::store::{Change, Purpose, Role, Row, Snapshot, Tag, Transaction, Write};
+use crate::sync::lock;
 
 /// A writer waits for further jobs for at most this part of the time of the last commit.
 const SHARE: u32 = 4;
@@ -52,7 +53,7 @@ impl Queue {
     /// right to write if no thread writes, but waits for a short time until there are as many jobs
     /// as the last time: the threads whose jobs were written may begin again at once.
     fn join(&self, job: &Arc<Job>) -> Option<Writer<'_>> {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         waiting.jobs.push(Arc::clone(job));
         self.joined.notify_one();
         while waiting.writing {
@@ -67,10 +68,6 @@ impl Queue {
         drop(self.joined.wait_timeout_while(waiting, took.min(LONGEST) / SHARE, are_few));
         Some(Writer { queue: self, jobs: 0, since: Instant::now() })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The right to write the jobs of all threads. Its end wakes the threads that wait.
@@ -83,7 +80,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn take(&mut self) -> Vec<Arc<Job>> {
-        let jobs = std::mem::take(&mut self.queue.lock().jobs);
+        let jobs = std::mem::take(&mut lock(&self.queue.waiting).jobs);
         (self.jobs, self.since) = (jobs.len(), Instant::now());
         jobs
     }
@@ -91,7 +88,7 @@ impl Writer<'_> {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.queue.lock();
+        let mut waiting = lock(&self.queue.waiting);
         (waiting.writing, waiting.last) = (false, (self.jobs, self.since.elapsed()));
         self.queue.written.notify_all();
     }
@@ -148,10 +145,7 @@ impl Token {
         change: &ChangeGuard<'_>,
         (key, incarnation): &(Arc<TokenKey>, i64),
     ) {
-        let objects: Vec<_> = jobs
-            .iter()
-            .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))
-            .collect();
+        let objects: Vec<_> = jobs.iter().map(|job| std::mem::take(&mut *lock(&job.objects))).collect();
         let sealed = objects.iter().flatten();
         let writes: Vec<_> = sealed.map(|(_, (row, record))| Write::Insert(row, record)).collect();
         let outcome = self.notice_altered_rows(change).and_then(|()| {
@@ -425,7 +419,7 @@ mod tests {
 
         log_in(&token);
         let waiting = token.job(token.key().expect("a login"), object(&token)).expect("a job");
-        token.queue.lock().jobs.push(Arc::clone(&waiting));
+        lock(&token.queue.waiting).jobs.push(Arc::clone(&waiting));
         token.close_session(SESSION, Access::ReadWrite);
         token.reinitialize(PIN, LABEL).expect("a token");
         log_in(&token);

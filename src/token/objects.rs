@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use dashmap::DashMap;
 
@@ -19,6 +19,7 @@ use crate::object::bits::Flag;
 use crate::object::{Home, Object};
 use crate::store::seal::index::IndexKeys;
 use crate::store::{Row, Tag};
+use crate::sync::lock;
 
 /// The largest handle of a built-in object.
 pub(super) const BUILT_IN: u64 = 0x1000;
@@ -220,7 +221,7 @@ impl Objects {
     pub(super) fn insert(&self, handle: ObjectHandle, entry: Entry) {
         let home = entry.home;
         if let Home::Token(id) = home {
-            self.rows().insert(id, handle);
+            lock(&self.by_row).insert(id, handle);
         }
         let place = entry.place(handle);
         self.add_to_index(handle, &entry);
@@ -263,7 +264,7 @@ impl Objects {
         let Some((_, entry)) = self.by_handle.remove(&handle) else { return false };
         match entry.home {
             Home::Token(id) => {
-                self.rows().remove(&id);
+                lock(&self.by_row).remove(&id);
             }
             Home::Session(session) => {
                 self.by_session.remove_if_mut(&session, |_, handles| handles.remove(handle));
@@ -278,7 +279,7 @@ impl Objects {
     /// Adds or updates a row of the store; its handle stays. Forgets an object that was read if the
     /// row is different or `cached` is `Forget`.
     pub(super) fn load_row(&self, row: Row, cached: Cached) {
-        let known = self.rows().get(&row.id).copied();
+        let known = lock(&self.by_row).get(&row.id).copied();
         let Some(handle) = known else {
             let handle = stored_handle(row.id);
             // Random numbers do not meet in 52 bits: another program wrote this row.
@@ -297,25 +298,25 @@ impl Objects {
     }
 
     pub(super) fn of_row(&self, id: i64) -> Option<(ObjectHandle, Tag)> {
-        let handle = self.rows().get(&id).copied()?;
+        let handle = lock(&self.by_row).get(&id).copied()?;
         Some((handle, self.by_handle.get(&handle)?.tag))
     }
 
     pub(super) fn row(&self, id: i64) -> Option<Row> {
-        let handle = self.rows().get(&id).copied()?;
+        let handle = lock(&self.by_row).get(&id).copied()?;
         let entry = self.by_handle.get(&handle)?;
         Some(Row { id, private: entry.private, tag: entry.tag, index_keys: entry.index_keys.clone() })
     }
 
     /// Returns the number of objects that have a row.
     pub(super) fn row_count(&self) -> usize {
-        self.rows().len()
+        lock(&self.by_row).len()
     }
 
     /// Removes the token objects for whose rows `keep` is false.
     pub(super) fn retain_rows(&self, keep: impl Fn(i64) -> bool) {
         let gone: Vec<_> =
-            self.rows().iter().filter(|(id, _)| !keep(**id)).map(|(_, handle)| *handle).collect();
+            lock(&self.by_row).iter().filter(|(id, _)| !keep(**id)).map(|(_, handle)| *handle).collect();
         self.remove_all(gone);
     }
 
@@ -434,10 +435,6 @@ impl Objects {
 
     fn remove_from_index(&self, handle: ObjectHandle, key: u64) {
         self.index.remove_if_mut(&key, |_, posting| posting.remove(handle));
-    }
-
-    fn rows(&self) -> MutexGuard<'_, HashMap<i64, ObjectHandle>> {
-        self.by_row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,7 @@
 //! The caller chooses the leaf, and must never choose one twice.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::lms::{ID, Params, Tree};
@@ -16,6 +16,7 @@ use super::{MAX_NODE, Node};
 use crate::backend::{Digest, HssType, Random};
 use crate::error::{Error, Result};
 use crate::secret::{Secret, with_wiped_frame};
+use crate::sync::lock;
 
 /// The hashes for a subtree, unless its tree is so high that more than `MOST_KEPT` nodes would be
 /// kept. A hash takes about 0.1 us, so that the subtree takes about 3 ms.
@@ -319,10 +320,6 @@ impl PrivateTree {
         let numbers = (leaf.to_be_bytes(), number.to_be_bytes());
         self.tree.params.hash.of(digest, &[&self.tree.id, &numbers.0, &numbers.1, &[D_SEED], &self.seed])
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod transfer;
 mod wire;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_postgres::Client;
@@ -43,6 +43,7 @@ use super::sqlite::detached::Detached;
 use super::{Header, Purpose, Store};
 use crate::config::DatabaseRules;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// The number of times that a transaction is tried again after a conflict with another one.
 const RETRIES: usize = 5;
@@ -91,19 +92,19 @@ impl Database {
             }
             attempt_work(client, &mut work).await
         };
-        self.link().run(again).map_err(|reason| reason.log(what))
+        lock(&self.link).run(again).map_err(|reason| reason.log(what))
     }
 
     /// Does `work` on the server, once.
     fn run_once<T>(&self, what: &str, mut work: impl AsyncFnMut(&Client) -> Outcome<T>) -> Result<T> {
         let once = async |client: &Client| attempt_work(client, &mut work).await;
-        self.link().run(once).map_err(|reason| reason.log(what))
+        lock(&self.link).run(once).map_err(|reason| reason.log(what))
     }
 
     /// Does `work` on the server, once, with the time limit of long work.
     fn run_long<T>(&self, what: &str, mut work: impl AsyncFnMut(&Client) -> Outcome<T>) -> Result<T> {
         let once = async |client: &Client| attempt_work(client, &mut work).await;
-        self.link().run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))
+        lock(&self.link).run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))
     }
 
     /// Does a transaction on the server: again after a conflict with another one, unless it may
@@ -113,7 +114,7 @@ impl Database {
         purpose: Purpose,
         mut work: impl FnMut(&mut Exchange<'_>) -> Outcome<T>,
     ) -> Result<T> {
-        let mut link = self.link();
+        let mut link = lock(&self.link);
         let (limit, retries) = match purpose {
             Purpose::Write | Purpose::Erase => (link.timeout(), RETRIES),
             Purpose::Rewrite => (LONGEST_WORK, 0),
@@ -135,10 +136,6 @@ impl Database {
             }
         });
         outcome.map_err(|reason| reason.log("commit"))
-    }
-
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The outages of the server: the time during which a process cannot reach it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
+
+use crate::sync::lock;
 
 /// The beginning of the current outage, if there is one, and the longest outage that is allowed.
 pub(super) struct Outage {
@@ -20,7 +22,7 @@ impl Outage {
     /// Records that the server cannot be reached. Only the first call of an outage sets its
     /// beginning and writes a line to the log.
     pub(super) fn begin(&self, reason: &str) {
-        let mut began = self.began();
+        let mut began = lock(&self.began);
         if began.is_none() {
             error!("the database cannot be reached; outage-seconds says how long keys stay usable: {reason}");
             *began = Some(Instant::now());
@@ -29,7 +31,7 @@ impl Outage {
 
     /// Records that the server can be reached. If there was an outage, writes a line to the log.
     pub(super) fn end(&self) {
-        if let Some(began) = self.began().take() {
+        if let Some(began) = lock(&self.began).take() {
             warn!(seconds = began.elapsed().as_secs(), "the database can be reached again");
         }
     }
@@ -37,12 +39,8 @@ impl Outage {
     /// Returns whether the server cannot be reached now, and the outage is not longer than the
     /// configuration allows.
     pub(super) fn is_allowed(&self) -> bool {
-        let began = *self.began();
+        let began = *lock(&self.began);
         began.is_some_and(|began| self.longest.is_none_or(|longest| began.elapsed() <= longest))
-    }
-
-    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

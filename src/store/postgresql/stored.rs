@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use futures_util::TryStreamExt;
 use futures_util::future::{try_join, try_join3};
@@ -21,6 +21,7 @@ use super::transaction::{self, Ended, OpenTransaction, execute};
 use super::wire::Pending;
 use crate::error::{Error, Result};
 use crate::store::{Attempt, Change, Header, Purpose, Role, Row, Snapshot, Store, Tag, Work};
+use crate::sync::lock;
 
 /// The largest number of changed objects whose records are read with their rows.
 const FEW: usize = 16;
@@ -83,18 +84,6 @@ impl DatabaseStore {
         Error::DeviceRemoved
     }
 
-    fn records(&self) -> MutexGuard<'_, HashMap<i64, Vec<u8>>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn noted(&self) -> MutexGuard<'_, Option<Change>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<LastState>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn read_records(&self, client: &Client, ids: &[i64]) -> Outcome<HashMap<i64, Vec<u8>>> {
         let sql = "SELECT id, body FROM object WHERE serial = $1 AND id = ANY ($2)";
         let found = client.query_typed(sql, &[self.key(), (&ids, Type::INT8_ARRAY)]).await?;
@@ -124,8 +113,8 @@ impl Store for DatabaseStore {
     }
 
     fn initialize(&self, header: &Header) -> Result<()> {
-        self.records().clear();
-        self.last().take();
+        lock(&self.records).clear();
+        lock(&self.last).take();
         self.database.run("initialise", async |client| transaction::initialize(client, header).await)
     }
 
@@ -155,9 +144,9 @@ impl Store for DatabaseStore {
     }
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
-        let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tags = lock(&self.tags);
         let loaded_before = std::mem::take(&mut *tags);
-        self.last().take();
+        lock(&self.last).take();
         // The ordinary time limit applies, because ordinary calls load. Each statement of the
         // transaction sees the same state.
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -186,7 +175,7 @@ impl Store for DatabaseStore {
             let wanted = if few { &changed[..] } else { &[] };
             let commit = async { client.batch_execute("COMMIT").await.map_err(Fault::from) };
             let (records, ()) = try_join(self.read_records(client, wanted), commit).await?;
-            let mut kept = self.records();
+            let mut kept = lock(&self.records);
             if kept.len() > MOST_RECORDS {
                 kept.clear();
             }
@@ -194,12 +183,12 @@ impl Store for DatabaseStore {
             found.first().map(rows::snapshot).transpose()
         });
         let loaded = loaded?.ok_or_else(|| self.removed())?;
-        *self.last() = Some(LastState { state: loaded.clone(), is_alone: true });
+        *lock(&self.last) = Some(LastState { state: loaded.clone(), is_alone: true });
         Ok(loaded)
     }
 
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
-        if let Some(record) = self.records().remove(&id) {
+        if let Some(record) = lock(&self.records).remove(&id) {
             return Ok(Some(record));
         }
         let found = self.database.run("record", async |client| self.read_records(client, &[id]).await)?;
@@ -212,16 +201,16 @@ impl Store for DatabaseStore {
         }
         // If this fails, `record` reads each record when it is used.
         if let Ok(found) = self.database.run("records", async |client| self.read_records(client, ids).await) {
-            *self.records() = found;
+            *lock(&self.records) = found;
         }
     }
 
     /// Commits with one round trip if there are few writes and no other host wrote meanwhile.
     fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
-        let last = self.last().take();
+        let last = lock(&self.last).take();
         let mut known = last.as_ref().filter(|last| last.is_alone).map(|last| last.state.clone());
         if purpose == Purpose::Rewrite {
-            self.records().clear();
+            lock(&self.records).clear();
             known = None;
         }
         let ended = self.database.transact(purpose, |exchange| {
@@ -234,7 +223,7 @@ impl Store for DatabaseStore {
         })?;
         if let Ended::Committed(before, state) = ended {
             let is_alone = last.is_none_or(|last| last.state.change == before);
-            *self.last() = Some(LastState { state, is_alone });
+            *lock(&self.last) = Some(LastState { state, is_alone });
         }
         Ok(())
     }
@@ -249,12 +238,12 @@ impl Store for DatabaseStore {
     fn changed_since(&self, seen: Change) -> Result<bool> {
         let now = self.database.run("look for changes", async |client| change(client, &self.serial).await)?;
         let now = now.ok_or_else(|| self.removed())?;
-        *self.noted() = Some(now);
+        *lock(&self.noted) = Some(now);
         Ok(now != seen)
     }
 
     fn incarnation(&self) -> Result<i64> {
-        let noted = self.noted().take();
+        let noted = lock(&self.noted).take();
         Ok(noted.map_or_else(|| self.header().map(|header| header.change), Ok)?.incarnation())
     }
 
@@ -265,7 +254,7 @@ impl Store for DatabaseStore {
             // Another thread is waiting for the server.
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         let answer = link.ask_without_wait(&mut asked, |client| {
             let serial = self.serial.clone();
             let pending: Pending<_> = Box::pin(async move { change(&client, &serial).await });

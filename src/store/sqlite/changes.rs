@@ -1,6 +1,5 @@
 //! Notices the commits of other connections and other processes.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -24,10 +23,10 @@ impl OpenFile {
     pub(super) fn changed_since(&self, seen: Change) -> Result<bool> {
         let reader = lock(&self.reader);
         // For a file that is open read-only, SQLite would create an index.
-        let has_log = self.still().is_none();
+        let has_log = lock(&self.still).is_none();
         let header = has_log.then(|| wal_index::header(&reader)).flatten();
         drop(reader);
-        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = *lock(&self.asked);
         if let (Some(header), Some((known, change, at))) = (header, asked)
             && (known, change) == (header, seen)
             && at.elapsed() < TRUSTED
@@ -38,7 +37,7 @@ impl OpenFile {
         let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
         let changed = changed || self.is_look_due();
         let asked = header.filter(|_| !changed).map(|header| (header, seen, Instant::now()));
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        *lock(&self.asked) = asked;
         Ok(changed)
     }
 
@@ -61,7 +60,7 @@ impl OpenFile {
         {
             return false;
         }
-        let last = *self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *lock(&self.loaded);
         self.others_wrote.load(Ordering::Acquire) && is_rested(last)
     }
 }

@@ -79,7 +79,7 @@ impl OpenFile {
 
     /// Fails if a name of the token's files leads to another file than the open one.
     pub(super) fn expect_names(&self, what: &str) -> Result<()> {
-        self.names().verify().map_err(|reason| {
+        lock(&self.names).verify().map_err(|reason| {
             error!(file = %self.path.display(), "store, {what}: nothing is written: {reason}");
             Error::DeviceRemoved
         })

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::rows::change;
 use super::stamp::{FileId, Stamp};
@@ -66,10 +66,6 @@ impl Handle {
             self.write_protected.store(file.is_write_protected(), Ordering::Release);
             **state = State::Closed(close(file, &self.path));
         }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

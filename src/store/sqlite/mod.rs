@@ -26,8 +26,8 @@ mod wal_index;
 pub use stored::SqliteStore;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction};
@@ -44,6 +44,7 @@ use self::still::Still;
 use super::{Change, Header, Purpose, Role, Row, Snapshot, Work, is_serial};
 use crate::error::{Error, Result};
 use crate::file_lock;
+use crate::sync::lock;
 
 /// The format version of the file. A file of a newer version is not touched. Since version 3, no
 /// record has a secret attribute in clear, and a PIN record may need a sealing key.
@@ -92,14 +93,6 @@ struct Kept {
 }
 
 impl OpenFile {
-    fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn still(&self) -> MutexGuard<'_, Option<Still>> {
-        self.still.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn read<T>(&self, what: &str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         let connection = self.current_reader()?;
         let done = work(&connection).map_err(|reason| log_failure(&self.path, what, &reason))?;
@@ -177,7 +170,7 @@ impl OpenFile {
         let loaded = loaded.map_err(|reason| log_failure(&self.path, "load", &reason))?;
         self.expect_still("load")?;
         let end = Instant::now();
-        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Some((end, end - began));
+        *lock(&self.loaded) = Some((end, end - began));
         Ok(loaded)
     }
 
@@ -231,8 +224,4 @@ impl OpenFile {
         let same = self.read("look for changes", |connection| Ok(change(connection)? == seen))?;
         Ok(same && self.is_look_due())
     }
-}
-
-fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
@@ -114,8 +114,8 @@ impl OpenFile {
     /// Takes over the state that an earlier opening of the file kept.
     pub(super) fn restore(&self, kept: Kept) {
         self.others_wrote.store(kept.others_wrote, Ordering::Release);
-        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = kept.loaded;
-        let mut due = self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner);
+        *lock(&self.loaded) = kept.loaded;
+        let mut due = lock(&self.scrub_due);
         *due = due.or(kept.scrub_due);
     }
 
@@ -123,8 +123,8 @@ impl OpenFile {
     pub(super) fn kept(&self) -> Kept {
         Kept {
             others_wrote: self.others_wrote.load(Ordering::Acquire),
-            loaded: *self.loaded.lock().unwrap_or_else(PoisonError::into_inner),
-            scrub_due: *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner),
+            loaded: *lock(&self.loaded),
+            scrub_due: *lock(&self.scrub_due),
         }
     }
 
@@ -176,7 +176,7 @@ impl OpenFile {
         if !self.is_write_protected() {
             return Ok(());
         }
-        Err(self.still().as_ref().map_or(Error::TokenWriteProtected, |still| still.reason))
+        Err(lock(&self.still).as_ref().map_or(Error::TokenWriteProtected, |still| still.reason))
     }
 
     /// Opens the file again, writable if possible.
@@ -192,10 +192,10 @@ impl OpenFile {
             Ok(opened) => {
                 self.only_read.store(opened.is_only_read(), Ordering::Release);
                 (*writer, *reader) = (opened.writer, opened.reader);
-                *self.still() = opened.still;
+                *lock(&self.still) = opened.still;
                 // SQLite has created new files beside the token.
                 let names = Names::of(&self.path);
-                *self.names() = names.map_err(|reason| log_io_failure(&self.path, "reopen", &reason))?;
+                *lock(&self.names) = names.map_err(|reason| log_io_failure(&self.path, "reopen", &reason))?;
                 self.schema.store(UNKNOWN, Ordering::Release);
                 self.data_version.store(UNKNOWN, Ordering::Release);
                 self.others_wrote.store(true, Ordering::Release);
@@ -204,7 +204,7 @@ impl OpenFile {
             Err(reason) => {
                 let error = log_failure(&self.path, "reopen", &reason);
                 // The next read tries to open it again.
-                *self.still() = Some(Still::without_file(error));
+                *lock(&self.still) = Some(Still::without_file(error));
                 Err(error)
             }
         }
@@ -212,7 +212,7 @@ impl OpenFile {
 
     /// Returns the connection for reads. Opens a read-only file again if it was changed.
     pub(super) fn current_reader(&self) -> Result<MutexGuard<'_, Connection>> {
-        let is_stale = self.still().as_ref().is_some_and(|still| !still.is_current(&self.path));
+        let is_stale = lock(&self.still).as_ref().is_some_and(|still| !still.is_current(&self.path));
         if is_stale {
             self.reopen()?;
         }
@@ -221,7 +221,7 @@ impl OpenFile {
 
     /// Fails if a read-only file was changed while it was read.
     pub(super) fn expect_still(&self, what: &str) -> Result<()> {
-        match &*self.still() {
+        match &*lock(&self.still) {
             Some(still) if !still.is_current(&self.path) => {
                 error!(file = %self.path.display(), "store, {what}: the file changed while it was read");
                 Err(Error::DeviceError)

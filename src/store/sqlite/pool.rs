@@ -10,6 +10,7 @@ use tracing::error;
 use super::handle::Handle;
 use crate::error::{Error, Result};
 use crate::file_lock;
+use crate::sync::lock;
 
 /// The places of open token files.
 pub(super) struct Pool {
@@ -49,7 +50,7 @@ impl Pool {
     /// If all files are in use, waits for one, but not longer than `file_lock::LIMIT`.
     pub(super) fn take_place(&self) -> Result<()> {
         let end = Instant::now() + file_lock::LIMIT;
-        let mut places = self.lock();
+        let mut places = lock(&self.places);
         loop {
             if places.taken < self.limit {
                 places.taken += 1;
@@ -77,7 +78,7 @@ impl Pool {
     /// Closes the least recently used file that no call is using, so that its descriptors are free.
     /// Returns false if there is no such file.
     pub(super) fn shrink(&self) -> bool {
-        let closed = close_one(self.lock()).is_ok();
+        let closed = close_one(lock(&self.places)).is_ok();
         if closed {
             self.free_place();
         }
@@ -86,19 +87,19 @@ impl Pool {
 
     /// Adds a file to the open files. The caller has taken a place for it and has opened it.
     pub(super) fn list(&self, handle: &Arc<Handle>) {
-        self.lock().open.push(Arc::clone(handle));
+        lock(&self.places).open.push(Arc::clone(handle));
         self.wake();
     }
 
     /// Gives a place back.
     pub(super) fn free_place(&self) {
-        self.lock().taken -= 1;
+        lock(&self.places).taken -= 1;
         self.wake();
     }
 
     /// Forgets a file whose store is dropped. Returns whether it was listed.
     pub(super) fn forget(&self, handle: &Arc<Handle>) -> bool {
-        let mut places = self.lock();
+        let mut places = lock(&self.places);
         let before = places.open.len();
         places.open.retain(|known| !Arc::ptr_eq(known, handle));
         places.open.len() != before
@@ -109,13 +110,9 @@ impl Pool {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // A thread that waits holds this lock from its check until it sleeps, so that it does
             // not miss the wake-up.
-            drop(self.lock());
+            drop(lock(&self.places));
             self.freed.notify_all();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

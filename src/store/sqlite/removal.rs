@@ -4,7 +4,6 @@
 //! are only in the log, which still has older copies of them. So the log is copied into the main
 //! file and truncated.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -64,8 +63,7 @@ impl OpenFile {
             Ok(_) => Some("another process is reading it".to_owned()),
             Err(reason) => Some(reason.to_string()),
         };
-        *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner) =
-            due.as_ref().map(|_| Instant::now() + SCRUB_PAUSE);
+        *lock(&self.scrub_due) = due.as_ref().map(|_| Instant::now() + SCRUB_PAUSE);
         if let Some(reason) = due.filter(|_| !wait.is_zero()) {
             warn!(
                 file = %self.path.display(),
@@ -76,7 +74,7 @@ impl OpenFile {
 
     /// Repeats a removal that a reader prevented. Does not wait for readers.
     pub(super) fn scrub_if_due(&self) {
-        let due = *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = *lock(&self.scrub_due);
         if due.is_some_and(|due| due <= Instant::now()) {
             self.scrub(Duration::ZERO);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tracing::error;
@@ -18,6 +18,7 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::store::source::{TokenSource, Watch};
 use crate::store::{Header, Store};
+use crate::sync::lock;
 
 pub(crate) struct TokenDirectory {
     path: PathBuf,
@@ -71,22 +72,14 @@ impl TokenDirectory {
         })
     }
 
-    fn look(&self) -> MutexGuard<'_, Look> {
-        self.look.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn files(&self) -> MutexGuard<'_, HashMap<String, TokenFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn file(&self, serial: &str) -> Result<TokenFile> {
-        self.files().get(serial).cloned().ok_or(Error::DeviceRemoved)
+        lock(&self.files).get(serial).cloned().ok_or(Error::DeviceRemoved)
     }
 
     /// Returns the files that may be tokens, and are not the file of a token under its name.
     fn unknown(&self) -> Result<Vec<Entry>> {
         let mut entries = SqliteStore::entries(&self.path)?;
-        let files = self.files();
+        let files = lock(&self.files);
         let known: HashMap<&Path, FileId> =
             files.values().map(|file| (file.path.as_path(), file.id)).collect();
         // The inode number in the directory entry shows that the name still has the same file.
@@ -99,12 +92,12 @@ impl TokenDirectory {
     /// Returns the files that may be tokens, belong to no known token, and are not left out. Each
     /// has its stamp.
     fn new_files(&self) -> Result<Vec<(PathBuf, Stamp)>> {
-        let look = self.look();
+        let look = lock(&self.look);
         if look.is_current(&self.path) {
             return Ok(Vec::new());
         }
         let unknown = self.unknown()?;
-        let known: HashSet<_> = self.files().values().map(|file| file.id).collect();
+        let known: HashSet<_> = lock(&self.files).values().map(|file| file.id).collect();
         let stamped = unknown.into_iter().filter_map(|entry| Some((entry.stamp()?, entry.path)));
         let new = stamped.filter(|(stamp, _)| !known.contains(&stamp.file) && !look.leaves_out(stamp));
         Ok(new.map(|(stamp, path)| (path, stamp)).collect())
@@ -116,7 +109,7 @@ impl TokenSource for TokenDirectory {
     /// has no descriptors left, so that no token seems to be missing. The next call finds all of
     /// them.
     fn list(&self) -> Result<Vec<Header>> {
-        let mut look = self.look();
+        let mut look = lock(&self.look);
         if look.is_current(&self.path) {
             return Ok(Vec::new());
         }
@@ -125,7 +118,7 @@ impl TokenSource for TokenDirectory {
         look.directory = None;
         let directory = DirectoryStamp::settled(&self.path);
         let unknown = self.unknown()?;
-        let known = if unknown.is_empty() { HashMap::new() } else { self.files().clone() };
+        let known = if unknown.is_empty() { HashMap::new() } else { lock(&self.files).clone() };
         let mut search = Search {
             source: self,
             look: &mut look,
@@ -137,7 +130,7 @@ impl TokenSource for TokenDirectory {
         };
         let outcome = search.read_all(&unknown)?;
         let Search { files, found, present, .. } = search;
-        self.files().extend(files);
+        lock(&self.files).extend(files);
         look.left_out.retain(|file, _| present.contains(file));
         if outcome == Files::AllRead {
             look.directory = directory;
@@ -166,7 +159,7 @@ impl TokenSource for TokenDirectory {
         let path = OpenFile::create(&self.path, header)?;
         let data = std::fs::symlink_metadata(&path);
         let id = FileId::from(&data.map_err(|reason| log_io_failure(&path, "create", &reason))?);
-        self.files().insert(header.serial.clone(), TokenFile { path, id });
+        lock(&self.files).insert(header.serial.clone(), TokenFile { path, id });
         Ok(())
     }
 

@@ -88,7 +88,7 @@ impl SqliteStore {
 
     /// Returns the open file. Opens it if it is closed.
     fn file_in_use(&self) -> Result<InUse<'_>> {
-        self.use_file(&mut self.handle.lock())
+        self.use_file(&mut lock(&self.handle.state))
     }
 
     fn use_file(&self, state: &mut State) -> Result<InUse<'_>> {
@@ -138,7 +138,7 @@ impl SqliteStore {
         closed: impl FnOnce(&Closed) -> T,
         open: impl FnOnce(&OpenFile) -> Result<T>,
     ) -> Result<T> {
-        let mut state = self.handle.lock();
+        let mut state = lock(&self.handle.state);
         match &*state {
             State::Closed(known) if known.is_current(&self.handle.path) => Ok(closed(known)),
             _ => {
@@ -154,7 +154,7 @@ impl Drop for SqliteStore {
     fn drop(&mut self) {
         if self.pool.forget(&self.handle) {
             let closed = State::unknown();
-            drop(std::mem::replace(&mut *self.handle.lock(), closed));
+            drop(std::mem::replace(&mut *lock(&self.handle.state), closed));
             self.pool.free_place();
         }
     }
@@ -195,7 +195,7 @@ impl Store for SqliteStore {
     }
 
     fn is_open(&self) -> bool {
-        matches!(&*self.handle.lock(), State::Open(_))
+        matches!(&*lock(&self.handle.state), State::Open(_))
     }
 
     fn initialize(&self, header: &Header) -> Result<()> {
@@ -228,7 +228,7 @@ impl Store for SqliteStore {
     }
 
     fn is_write_protected(&self) -> bool {
-        match &*self.handle.lock() {
+        match &*lock(&self.handle.state) {
             State::Open(file) => file.is_write_protected(),
             State::Closed(_) => self.handle.write_protected.load(Ordering::Acquire),
         }
