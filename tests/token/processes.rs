@@ -163,13 +163,8 @@ fn an_operation_with_many_results_ends_when_its_key_may_not_be_used() {
 
 /// Lets another process take away a key with which a client signs. Returns the first error that the
 /// client gets without a search, and the result of its next signature.
-fn errors_after_change(
-    provider: &'static Provider,
-    take_away: impl Fn(&Client, SessionHandle),
-) -> (Error, Option<Error>) {
-    let one = Client::new(provider);
-    let two = Client::beside(&one.directory, provider, "");
-    let (mine, yours) = (one.user(), two.user());
+fn errors_after_change(take_away: impl Fn(&Client, SessionHandle)) -> (Error, Option<Error>) {
+    let [(one, mine), (two, yours)] = two_users();
     pair(&one, mine, Kind::P256, &none().stored());
     let kept = two.find_one(yours, &none().flag(A::SIGN, true));
     let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").map(drop);
@@ -180,7 +175,7 @@ fn errors_after_change(
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_search() {
-    let errors = errors_after_change(DEFAULT, |one, mine| {
+    let errors = errors_after_change(|one, mine| {
         let key = one.find_one(mine, &none().flag(A::SIGN, true));
         one.destroy_object(mine, key).expect("a key");
     });
@@ -189,7 +184,7 @@ fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_s
 
 #[test]
 fn a_login_ends_within_seconds_after_init_token_by_another_process() {
-    let errors = errors_after_change(DEFAULT, |one, _| {
+    let errors = errors_after_change(|one, _| {
         one.close_all_sessions(one.slot).expect("no sessions");
         one.init_token(one.slot, SO_PIN, LABEL).expect("a token");
     });
@@ -218,9 +213,7 @@ fn the_slot_list_shows_a_token_of_another_process() {
 fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
     const THREADS: usize = 3;
     const OBJECTS: usize = 12;
-    let one = Client::new(DEFAULT);
-    let two = Client::beside(&one.directory, DEFAULT, "");
-    let sessions = [&one, &two].map(|client| (client, client.user()));
+    let sessions = &two_users();
     std::thread::scope(|scope| {
         for (client, _) in sessions {
             for _ in 0..THREADS {
@@ -235,11 +228,9 @@ fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
         }
     });
     for (client, session) in sessions {
-        let found = client.find(session, &data("mine"));
-        let unique: BTreeSet<_> = found
-            .iter()
-            .map(|object| client.read(session, *object, A::UNIQUE_ID).expect("an identifier"))
-            .collect();
+        let found = client.find(*session, &data("mine"));
+        let name = |object: &_| client.read(*session, *object, A::UNIQUE_ID).expect("an identifier");
+        let unique: BTreeSet<_> = found.iter().map(name).collect();
         assert_eq!((found.len(), unique.len()), (2 * THREADS * OBJECTS, 2 * THREADS * OBJECTS));
     }
 }

@@ -484,12 +484,11 @@ type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// Returns a client with a token of three objects, and the files that a killed process leaves: only
 /// `-wal` has the newest data.
-fn killed(provider: &'static Provider) -> (Client, Files) {
-    let client = Client::new(provider);
-    let session = client.user();
+fn killed() -> (Client, Files) {
+    let (client, session) = one_user();
     stored(&client, session, &["private"]);
     client.finalize().expect("a module");
-    let client = Client::beside(&client.directory, provider, "");
+    let client = Client::beside(&client.directory, DEFAULT, "");
     let session = client.user();
     pair(&client, session, Kind::P256, &none().stored().label("pair"));
     let path = client.directory.file("jeton");
@@ -554,10 +553,9 @@ impl Tally {
 
 #[test]
 fn a_flipped_byte_never_changes_a_result() {
-    let provider = &DEFAULT;
-    let (client, files) = killed(provider);
+    let (client, files) = killed();
     let path = client.directory.file("jeton");
-    let parameters = client.directory.parameters(provider, "");
+    let parameters = client.directory.parameters(DEFAULT, "");
     let open = || {
         let module = Functions::new();
         module.initialize(Some(&parameters)).expect("a module");
@@ -590,10 +588,9 @@ fn a_flipped_byte_never_changes_a_result() {
 /// The index of the log is shared memory: if one process flips a byte, all processes read it.
 #[test]
 fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
-    let provider = &DEFAULT;
-    let (client, files) = killed(provider);
+    let (client, files) = killed();
     let path = client.directory.file("jeton");
-    let parameters = client.directory.parameters(provider, "");
+    let parameters = client.directory.parameters(DEFAULT, "");
     restore(&path, &files);
     let len = files[2].1.len();
     let mut tally = Tally::default();
@@ -603,7 +600,7 @@ fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
     // The first flip has mask 0 and changes nothing, as a reference.
     for (at, mask) in [(0, 0)].into_iter().chain(head).chain(places(len)) {
         restore(&path, &files);
-        let holder = Client::beside(&client.directory, provider, "");
+        let holder = Client::beside(&client.directory, DEFAULT, "");
         holder.user();
         let index = std::fs::File::options().read(true).write(true).open(beside(&path, "-shm"));
         let index = index.expect("the index");
