@@ -79,7 +79,8 @@ impl Run<'_> {
         let issued = self.time_parts(clock, Stage::CertGen, || self.issue(*engine, issuer))?;
         self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, *batch, &issued))?;
         drop(issued);
-        let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, *batch))?;
+        let rows =
+            self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, *batch, self.size))?;
         self.time_parts(clock, Stage::CertVerify, || {
             verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::Certificate, &rows)
         })?;
@@ -93,7 +94,7 @@ impl Run<'_> {
         let crl =
             self.time(clock, Stage::CrlSign, || Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?))?;
         self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, *batch, &[crl]))?;
-        let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, *batch))?;
+        let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, *batch, 1))?;
         self.time(clock, Stage::CrlVerify, || {
             verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::Crl, &rows)
         })?;
@@ -119,7 +120,8 @@ impl Run<'_> {
         drop(built);
         self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, *batch, &signed))?;
         drop(signed);
-        let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, *batch))?;
+        let rows =
+            self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, *batch, self.size))?;
         self.time_parts(clock, Stage::OcspVerify, || {
             verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::OcspResponse, &rows)
         })?;

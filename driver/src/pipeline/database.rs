@@ -133,10 +133,16 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
-    pub(super) fn read(&self, table: Table, batch: i64) -> Result<Vec<Row>, Error> {
+    /// Reads the documents of a batch. Another run with the same database may have removed some:
+    /// then fewer than `expected` are there.
+    pub(super) fn read(&self, table: Table, batch: i64, expected: u64) -> Result<Vec<Row>, Error> {
         let mut statement = self.connection.prepare(table.select())?;
         let rows = statement.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        match rows.len() as u64 {
+            found if found == expected => Ok(rows),
+            found => Err(Error::Failed(format!("the database has {found} of {expected} documents"))),
+        }
     }
 }
 
