@@ -8,7 +8,7 @@ use tracing::{error, warn};
 
 use super::failure::log_failure;
 use super::reserve;
-use super::rows::{index_keys, load_rows, record, snapshot};
+use super::rows::{load_rows, object, record, snapshot};
 use super::schema;
 use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
@@ -226,10 +226,5 @@ pub(super) fn objects_after(connection: &Connection, last: i64) -> rusqlite::Res
     let mut statement = connection.prepare_cached(
         "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
     )?;
-    let read = |row: &rusqlite::Row<'_>| {
-        let known =
-            Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? };
-        Ok((known, row.get(4)?))
-    };
-    statement.query_map(params![last, BATCH as i64], read)?.collect()
+    statement.query_map(params![last, BATCH as i64], |row| Ok((object(row)?, row.get(4)?)))?.collect()
 }

@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{index_keys, read_header};
+use super::rows::{object, read_header};
+use crate::store::Inspection;
 use crate::store::seal::TokenKey;
 use crate::store::seal::inspection::{Inspector, MOST};
-use crate::store::{Inspection, Row};
 
 /// The start of the answer in which SQLite lists the damage of pages.
 const PAGES: &str = "*** in database main ***\n";
@@ -35,10 +35,8 @@ pub(super) fn inspect(connection: &Connection, key: Option<&TokenKey>) -> rusqli
         connection.prepare("SELECT id, private, tag, names, body FROM object LEFT JOIN record USING (id)")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let known =
-            Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? };
         let body: Option<Vec<u8>> = row.get(4)?;
-        inspector.object(&known, body.as_deref());
+        inspector.object(&object(row)?, body.as_deref());
     }
     let summary: Option<Vec<u8>> =
         connection.query_row("SELECT summary FROM token", [], |row| row.get(0)).optional()?;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, ffi};
 
 use super::{FORMAT, OLDEST};
-use crate::store::seal::index::{IndexKeys, decode};
+use crate::store::seal::index::decode;
 use crate::store::{Change, Header, PinState, Row, Snapshot};
 
 /// Reads the header; `None` if the file has no token. If this version of Jeton does not know the
@@ -42,9 +42,10 @@ pub(super) fn snapshot(connection: &Connection) -> rusqlite::Result<Snapshot> {
     statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
 }
 
-/// Reads the index keys of an object, the fourth column of the row.
-pub(super) fn index_keys(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexKeys> {
-    Ok(decode(row.get_ref(3)?.as_blob()?))
+/// Reads the row of an object from the columns `id`, `private`, `tag` and `names`.
+pub(super) fn object(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let index_keys = decode(row.get_ref(3)?.as_blob()?);
+    Ok(Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys })
 }
 
 /// Calls `each` with every row, in order of their numbers. The pages of a malformed file can have
@@ -54,12 +55,12 @@ pub(super) fn load_rows(connection: &Connection, each: &mut dyn FnMut(Row)) -> r
     let mut rows = connection.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
     let (mut rows, mut last) = (rows.query([])?, None);
     while let Some(row) = rows.next()? {
-        let id = row.get(0)?;
-        if last.replace(id) >= Some(id) {
+        let row = object(row)?;
+        if last.replace(row.id) >= Some(row.id) {
             let text = "the objects are out of order".to_owned();
             return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(text)));
         }
-        each(Row { id, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? });
+        each(row);
     }
     Ok(())
 }
