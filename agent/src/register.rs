@@ -42,8 +42,9 @@ struct Open {
     rules: Arc<Rules>,
     last: u64,
     standings: HashMap<u64, Arc<Standing>>,
-    /// The clients since the start.
-    clients: HashMap<String, Arc<Client>>,
+    /// The clients since the start, by their names and whether no rule allows them. A peer whose
+    /// groups or unit are unknown has the name of one that a rule allows.
+    clients: HashMap<(String, bool), Arc<Client>>,
 }
 
 /// Who has a connection, and what the rules say of it.
@@ -99,7 +100,7 @@ impl Register {
     pub(crate) fn clients(&self) -> Vec<(String, Arc<Client>)> {
         let open = lock(&self.open);
         let mut clients: Vec<_> =
-            open.clients.iter().map(|(name, client)| (name.clone(), Arc::clone(client))).collect();
+            open.clients.iter().map(|((name, _), client)| (name.clone(), Arc::clone(client))).collect();
         clients.sort_by(|one, other| one.0.cmp(&other.0));
         clients
     }
@@ -150,7 +151,8 @@ impl Open {
             let (connections, figures) = Default::default();
             Arc::new(Client { rule, connections, requests, memory, figures })
         };
-        let client = self.clients.entry(identity.to_owned()).or_insert_with(new);
+        let key = (identity.to_owned(), matches!(verdict, Verdict::Refused));
+        let client = self.clients.entry(key).or_insert_with(new);
         // The rules were read again. The connections under the old rule have ended, or end now.
         if (client.rule, client.memory.limit()) != (rule, limit) {
             *client = new();
@@ -202,7 +204,7 @@ impl Agent {
             return Reply::Refused("the list of locked clients cannot be written; the log says why");
         }
         match client {
-            Some(client) if !open.clients.contains_key(client) => Reply::Unknown,
+            Some(client) if open.clients.keys().all(|(name, _)| name != client) => Reply::Unknown,
             _ => Reply::Done(ended as u64),
         }
     }
@@ -246,5 +248,24 @@ impl Agent {
         if hears.recv_timeout(CLOSE).is_err() {
             error!("a call does not end: the audit log may lack its last lines");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Unit;
+
+    #[test]
+    fn a_peer_of_an_unknown_unit_gives_its_user_no_new_memory() {
+        let rules = "[[client]]\nuid = 1\nunit = 'web.service'\n[[client]]\nuid = 1\nsessions = 1";
+        let register = Register::new(Rules::parse(rules).expect("rules"));
+        let admit = |unit| {
+            let peer = Peer::User { uid: 1, groups: vec![], has_all_groups: true, unit, process: 1 };
+            register.admit(peer, -1).expect("a connection").0
+        };
+        let first = admit(Unit::None);
+        assert!(matches!(admit(Unit::Unknown).verdict, Verdict::Refused));
+        assert!(Arc::ptr_eq(&first.client, &admit(Unit::None).client));
     }
 }
