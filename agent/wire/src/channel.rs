@@ -68,7 +68,7 @@ impl Channel {
     /// before the first byte, and with `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
         let (mut got, mut is_admitted, mut start) = (0, false, None);
-        self.len = 0;
+        wipe(&mut self.received[..std::mem::take(&mut self.len)]);
         loop {
             // No more than this stays if the message needs another buffer.
             let end = if got < HEADER { self.received.len().min(KEPT) } else { self.received.len() };
@@ -150,6 +150,8 @@ impl Channel {
     /// Drops long buffers, but keeps these first bytes of a message.
     fn shrink_to(&mut self, got: usize) {
         if self.long() != 0 {
+            // In a client it still has the request.
+            wipe(&mut self.frame);
             self.frame = Vec::with_capacity(READ);
             self.received.truncate(got.max(READ));
             self.received.shrink_to_fit();

@@ -213,6 +213,7 @@ pub fn writes(code: CK_RV) -> bool {
 
 /// Starts a frame: room for the length.
 pub fn start(frame: &mut Vec<u8>) {
+    channel::wipe(frame);
     frame.clear();
     frame.extend([0; HEADER]);
 }
