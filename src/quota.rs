@@ -3,6 +3,7 @@
 //!
 //! In a process that works for itself there is no quota, and nothing here is used.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ pub struct Quota {
     limit: usize,
     used: Mutex<usize>,
     freed: Condvar,
+    /// The callers that wait.
+    waiting: AtomicUsize,
 }
 
 /// A part of a [`Quota`], which it gets back when this value is dropped.
@@ -24,16 +27,21 @@ pub struct Permit {
 impl Quota {
     /// Returns a quota of this number of bytes, all of which are free.
     pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { limit: bytes, used: Mutex::new(0), freed: Condvar::new() })
+        let (used, freed, waiting) = Default::default();
+        Arc::new(Self { limit: bytes, used, freed, waiting })
     }
 
     /// Waits for at most this time until this number of bytes is free, and takes them. `None` if
     /// they are not free then, or more than [`limit`](Self::limit). The caller has no other permit
     /// of this quota, for which a second caller could wait.
     pub fn take(self: &Arc<Self>, bytes: usize, patience: Duration) -> Option<Permit> {
-        let fits = bytes <= self.limit;
+        if bytes > self.limit {
+            return None;
+        }
         let is_full = |used: &mut usize| self.limit - *used < bytes;
-        let waited = fits.then(|| self.freed.wait_timeout_while(self.lock(), patience, is_full))?;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waited = self.freed.wait_timeout_while(self.lock(), patience, is_full);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
         let (mut used, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         if outcome.timed_out() {
             return None;
@@ -56,6 +64,11 @@ impl Quota {
     /// Returns the number of bytes that are taken.
     pub fn used(&self) -> usize {
         *self.lock()
+    }
+
+    /// Returns whether a caller waits for bytes.
+    pub fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
     }
 
     /// Counts bytes as used if they are free. Returns whether they were.

@@ -194,7 +194,8 @@ impl Connection<'_> {
             let requests = &client.requests;
             let long = if channel.long() == 0 { 0 } else { channel.long() + room() };
             let held = permit.as_ref().map_or(0, Permit::bytes);
-            let stays = long != 0 && requests.used() - held + long <= requests.limit() / 2;
+            let is_free = requests.used() - held + long <= requests.limit() / 2;
+            let stays = long != 0 && is_free && !requests.is_wanted();
             let next = if stays { requests.try_take(long) } else { None };
             if next.is_none() {
                 shrink(channel);

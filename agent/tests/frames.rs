@@ -347,33 +347,49 @@ fn a_message_that_its_peer_takes_slowly_ends_in_time() {
     reader.join().expect("a thread");
 }
 
+/// Sends a digest with room for its output, without a session. Returns the code, or `None` if the
+/// agent closes the connection.
+fn digest(peer: &mut Peer, data: &[u8], room: u64) -> Option<CK_RV> {
+    let data = Argument::Input(Input::Data(Bytes::new(data)));
+    peer.call(0, Function::C_Digest, vec![data, Argument::Output(true, Some(room))])
+}
+
+#[test]
+fn long_buffers_in_use_leave_memory_to_a_longer_message() {
+    let directory = &Directory::new();
+    limit(directory, 16 << 20);
+    let _agent = Agent::start(directory);
+    let (ends, mut busy) = (AtomicBool::new(false), Peer::started(directory));
+    // The longest of its messages: the others need no other buffer.
+    assert!(digest(&mut busy, &[7; (3 << 20) + 16], 4 << 20).is_some());
+    let code = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                assert!(digest(&mut busy, &[7; 3 << 20], 4 << 20).is_some());
+            }
+        });
+        thread::sleep(Duration::from_millis(200));
+        let code = digest(&mut Peer::started(directory), &vec![7; 12 << 20], 64);
+        ends.store(true, Ordering::Relaxed);
+        code
+    });
+    assert!(code.is_some(), "the message gets no memory");
+}
+
 #[test]
 fn long_messages_leave_no_memory_behind() {
     let directory = &Directory::new();
-    fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 16777216\n").expect("a file");
+    limit(directory, 16 << 20);
     let agent = Agent::start(directory);
-    let resident = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
-    };
-    let before = resident();
-    let data = vec![7; 3 << 20];
+    let before = figure(&agent, "VmRSS");
+    let data = &vec![7; 3 << 20];
     let mut peers: Vec<_> = (0..16).map(|_| Peer::started(directory)).collect();
     thread::scope(|scope| {
         for peer in &mut peers {
-            let call = || {
-                let data = Argument::Input(Input::Data(Bytes::new(&data)));
-                vec![data, Argument::Output(true, Some(64))]
-            };
-            scope.spawn(move || {
-                for _ in 0..8 {
-                    let _ = peer.call(0, Function::C_Digest, call());
-                }
-            });
+            scope.spawn(move || (0..8).filter_map(|_| digest(peer, data, 64)).count());
         }
     });
     // Also of connections that stay.
-    until("the memory of long messages goes back", || resident() < before + 16 * 1024);
+    until("the memory of long messages goes back", || figure(&agent, "VmRSS") < before + 16 * 1024);
     drop(peers);
 }
