@@ -105,13 +105,13 @@ impl Connection<'_> {
                 let mut call: Call<'_> = wire::take(&mut message)?;
                 let waits = stop_waiting(&mut call);
                 let start = frame.len();
-                let mut code = self.call(application, session, &call, frame, budget)?;
+                let mut code = self.call(application, session, &mut call, frame, budget)?;
                 while waits && code == CKR_NO_EVENT {
                     frame.truncate(start);
                     if self.has_ended(POLL) {
                         return Err(Malformed);
                     }
-                    code = self.call(application, session, &call, frame, budget)?;
+                    code = self.call(application, session, &mut call, frame, budget)?;
                 }
                 if code != CKR_OK {
                     return Ok(());
@@ -126,7 +126,7 @@ impl Connection<'_> {
         &self,
         application: &Application,
         session: u64,
-        call: &Call<'_>,
+        call: &mut Call<'_>,
         frame: &mut Vec<u8>,
         budget: &mut Budget,
     ) -> Result<CK_RV, Malformed> {
@@ -177,6 +177,12 @@ impl Connection<'_> {
             Err(Unserved::Malformed) => Err(Malformed),
             Err(Unserved::Memory) => {
                 warn!(peer = self.peer(), function = call.function.name(), "no memory for a call");
+                if call.function.continues() {
+                    call.arguments.iter_mut().for_each(Argument::spoil);
+                    let mut budget = Budget::new(&self.client().memory);
+                    let _ =
+                        carry_out(call.function, session, &call.arguments, &mut budget, &mut |_, _| Ok(()));
+                }
                 self.answer_with(application, session, CKR_DEVICE_MEMORY, Vec::new(), frame)
             }
         }

@@ -160,16 +160,22 @@ fn a_client_without_memory_for_a_call_goes_on() {
 }
 
 #[test]
-fn a_length_that_no_memory_has_is_refused_as_in_process() {
+fn a_length_that_does_not_fit_is_refused_as_in_process() {
     let directory = &Directory::alone();
+    fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 1048576\n").expect("a file");
     let _agent = Agent::start(directory);
     token::make(&parameters(directory));
     let module = token::load(&parameters(directory));
     let session = token::log_in(&module);
-    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)]).expect("a search")[0].0;
+    let find = |class| session.find(&[Attribute::number(CKA_CLASS, class)]).expect("a search")[0].0;
+    let (key, private) = (find(CKO_PUBLIC_KEY), find(CKO_PRIVATE_KEY));
+    let template = [Attribute::number(CKA_VALUE_LEN, 32)];
+    let aes = session.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template).expect("a key").0;
     let functions = module.functions_3_2().expect("a list");
-    let mut ecdsa = CK_MECHANISM { mechanism: CKM_ECDSA_SHA256, pParameter: null_mut(), ulParameterLen: 0 };
-    let (session, mut data) = (session.handle(), [7; 64]);
+    let given = |mechanism| CK_MECHANISM { mechanism, pParameter: null_mut(), ulParameterLen: 0 };
+    let [mut ecdsa, mut ecb, mut sha256] = [CKM_ECDSA_SHA256, CKM_AES_ECB, CKM_SHA256].map(given);
+    // More than a message of this client may have.
+    let (session, mut data, long) = (session.handle(), vec![7; 2 << 20], 2 << 20);
     let (data, pin) = (data.as_mut_ptr(), PIN.as_ptr().cast_mut());
     macro_rules! call {
         ($name:ident($($argument:expr),*)) => {
@@ -202,6 +208,40 @@ fn a_length_that_no_memory_has_is_refused_as_in_process() {
     assert_eq!(call!(C_VerifyInit(&raw mut ecdsa, key)), CKR_OK);
     assert_ne!(call!(C_Verify(data, 4, data, len)), CKR_OK);
     assert_eq!(call!(C_GetOperationState(null_mut(), &raw mut len)), CKR_OPERATION_NOT_INITIALIZED);
+
+    // Such a call ends its operation, and no other one. The agent has no memory for this output.
+    let mut most = 1 << 20;
+    let room = &raw mut most;
+    macro_rules! ends {
+        ($flag:ident $init:expr; $($call:expr),*) => {
+            $(
+                assert_eq!($init, CKR_OK, stringify!($call));
+                assert_eq!($call, CKR_DEVICE_MEMORY, stringify!($call));
+            )*
+            assert_eq!($init, CKR_OK, stringify!($init));
+            assert_eq!(call!(C_SessionCancel($flag)), CKR_OK);
+        };
+    }
+    assert_eq!(call!(C_DigestInit(&raw mut sha256)), CKR_OK);
+    assert_eq!(call!(C_DigestUpdate(data, 4)), CKR_OK);
+    ends!(CKF_SIGN call!(C_SignInit(&raw mut ecdsa, private));
+        call!(C_Sign(data, long, data, room)), call!(C_Sign(data, 4, data, room)),
+        call!(C_SignUpdate(data, long)), call!(C_SignFinal(data, room)));
+    ends!(CKF_VERIFY call!(C_VerifyInit(&raw mut ecdsa, key));
+        call!(C_Verify(data, long, data, 64)), call!(C_VerifyUpdate(data, long)));
+    ends!(CKF_VERIFY call!(C_VerifySignatureInit(&raw mut ecdsa, key, data, 64));
+        call!(C_VerifySignature(data, long)), call!(C_VerifySignatureUpdate(data, long)));
+    ends!(CKF_ENCRYPT call!(C_EncryptInit(&raw mut ecb, aes));
+        call!(C_Encrypt(data, long, data, room)), call!(C_EncryptUpdate(data, 16, data, room)),
+        call!(C_DigestEncryptUpdate(data, long, data, room)));
+    ends!(CKF_DECRYPT call!(C_DecryptInit(&raw mut ecb, aes));
+        call!(C_Decrypt(data, 16, data, room)), call!(C_DecryptUpdate(data, long, data, room)));
+    assert_eq!(call!(C_MessageSignInit(&raw mut ecdsa, private)), CKR_OK);
+    let code = call!(C_SignMessage(null_mut(), 0, data, long, data, room));
+    assert_eq!(code, CKR_DEVICE_MEMORY);
+    let mut len = 64;
+    assert_eq!(call!(C_SignMessage(null_mut(), 0, data, 4, data, &raw mut len)), CKR_OK);
+    assert_eq!(call!(C_DigestFinal(data, &raw mut len)), CKR_OK);
     module.finalize().expect("a module");
 }
 

@@ -271,19 +271,24 @@ impl Application {
         let signed_otp = session.signs_otp;
         // SAFETY: the caller's promise.
         let outcome = unsafe {
-            read_call(function, arguments).and_then(|call| {
+            read_call(function, arguments).and_then(|mut call| {
                 session.note_mechanism(&call);
-                self.call_in(&known, &mut session, &call, arguments)
+                match self.call_in(&known, &mut session, &call, arguments) {
+                    // The call does not fit into a message.
+                    Err(code @ (CKR_DEVICE_MEMORY | CKR_HOST_MEMORY)) if function.continues() => {
+                        call.arguments.iter_mut().for_each(Argument::spoil);
+                        let outcome = self.call_in(&known, &mut session, &call, &[]);
+                        if outcome == Ok(CKR_ARGUMENTS_BAD) { Err(code) } else { outcome }
+                    }
+                    outcome => outcome,
+                }
             })
         };
         // The operation of before goes on. After other errors the agent may have begun this one.
         if matches!(outcome, Ok(CKR_OPERATION_ACTIVE) | Err(CKR_HOST_MEMORY | CKR_DEVICE_MEMORY)) {
             session.signs_otp = signed_otp;
         }
-        // A message that lacks a part is another one.
-        let lacks_part = ["Update", "Next"].iter().any(|end| function.name().ends_with(end))
-            && matches!(outcome, Ok(CKR_DEVICE_MEMORY) | Err(CKR_DEVICE_MEMORY | CKR_HOST_MEMORY));
-        if outcome == Err(CKR_DEVICE_ERROR) || lacks_part {
+        if outcome == Err(CKR_DEVICE_ERROR) {
             // The error ends the operations, also at an agent that goes on.
             session.state.operations = 0;
             session.waiting.clear();

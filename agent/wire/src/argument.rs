@@ -29,6 +29,18 @@ pub enum Argument<'a> {
     Template(u64, #[serde(borrow)] Option<Image<'a>>),
 }
 
+impl Argument<'_> {
+    /// Replaces a length by one that no memory has, so that the function refuses the call. Then it
+    /// ends its operation, as PKCS#11 demands of a call that fails.
+    pub fn spoil(&mut self) {
+        match self {
+            Self::Input(input) => *input = Input::Impossible(u64::MAX),
+            Self::Output(_, Some(room)) => *room = u64::MAX,
+            _ => {}
+        }
+    }
+}
+
 /// Bytes of the application.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Input<'a> {

@@ -161,3 +161,11 @@ macro_rules! numbers {
 }
 
 functions!(numbers);
+
+impl Function {
+    /// Returns whether the function continues or ends an operation of the session.
+    pub fn continues(self) -> bool {
+        let operations = ["Encrypt", "Decrypt", "Digest", "Sign", "Verify"];
+        !self.name().ends_with("Init") && operations.iter().any(|operation| self.name().contains(operation))
+    }
+}

@@ -90,9 +90,9 @@ pub enum Request<'a> {
         /// The number of this request on its connection, from 1. A request that arrives twice is
         /// not carried out twice.
         number: u32,
-        /// The generation of the session: it grows when an answer is lost or an operation lacks a
-        /// part. The first request of a generation ends the operations of the session. A request of
-        /// an earlier one is late, and is not carried out.
+        /// The generation of the session: it grows when an answer is lost. The first request of a
+        /// generation ends the operations of the session. A request of an earlier one is late, and
+        /// is not carried out.
         generation: u64,
     },
     /// `C_Finalize`: ends the application.
