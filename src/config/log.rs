@@ -1,16 +1,19 @@
 //! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level and its
 //! file.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::str::FromStr;
 use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Registry;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::reload;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::{Layer, Registry, reload};
 
 use super::LogRules;
 use crate::file;
@@ -51,11 +54,32 @@ pub(super) fn install() {
     INSTALLED.call_once(|| {
         let (filter, handle) = reload::Layer::new(DEFAULT);
         let lines = tracing_subscriber::fmt::layer().with_writer(|| Sink).with_ansi(false);
-        let subscriber = Registry::default().with(filter).with(lines);
+        let subscriber = Registry::default().with(filter).with(Few::default()).with(lines);
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
             *LEVEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
         }
     });
+}
+
+/// Lets each place in the code write ten lines at once, and then one in a second, so that no peer
+/// fills the disk. Lines below the level "info" are for a person who waits for them.
+#[derive(Default)]
+struct Few(Mutex<HashMap<Identifier, Instant>>);
+
+impl<S: Subscriber> Layer<S> for Few {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        const EACH: Duration = Duration::from_secs(1);
+        let (place, now) = (event.metadata(), Instant::now());
+        let earliest = now.checked_sub(10 * EACH).unwrap_or(now);
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = places.entry(place.callsite()).or_insert(earliest);
+        let turn = earliest.max(*last) + EACH;
+        let is_due = turn <= now || *place.level() > Level::INFO;
+        if is_due {
+            *last = turn;
+        }
+        is_due
+    }
 }
 
 /// Writes to the current log file, or to standard error.
@@ -93,7 +117,29 @@ fn escaped(event: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[test]
+    fn no_place_writes_many_lines() {
+        struct Counted(Arc<AtomicUsize>);
+        impl<S: Subscriber> Layer<S> for Counted {
+            fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let count = Arc::new(AtomicUsize::new(0));
+        let subscriber = Registry::default().with(Few::default()).with(Counted(Arc::clone(&count)));
+        tracing::subscriber::with_default(subscriber, || {
+            (0..1000).for_each(|_| tracing::warn!("a line of a peer"));
+            tracing::warn!("another line");
+            (0..1000).for_each(|_| tracing::debug!("a line for a person"));
+        });
+        // A slow machine takes more than a second.
+        assert!((1011..1100).contains(&count.load(Ordering::Relaxed)));
+    }
 
     #[test]
     fn a_value_with_a_line_break_stays_in_its_line() {
