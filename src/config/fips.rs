@@ -7,7 +7,7 @@
 //! below.
 
 pub use super::strict::{RSA_BITS, SECRET_LEN};
-use crate::backend::{AeadScheme, CipherMode, Curve, Hash, Scheme};
+use crate::backend::{AeadScheme, CipherMode, CipherScheme, Curve, Hash, Scheme};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, mechanism_flag as does};
 use crate::mechanism::curve::{Group, NamedCurve};
@@ -111,6 +111,8 @@ pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
         Params::Pbkdf2 { hash, salt, iterations, password } => {
             is_of_hmac(*hash) && salt.len() >= 16 && *iterations >= 1000 && password.0.len() >= SECRET_LEN
         }
+        // SP 800-38D, 5.2.1.2: a tag has 96 bits at least, but in two applications.
+        Params::Cipher(CipherScheme::Aead { tag_len, .. }) => *tag_len >= 12,
         // SP 800-107, 5.3.3: a MAC has 32 bits at least.
         Params::Length(len) => *len >= 4,
         _ => true,

@@ -175,6 +175,15 @@ fn enforce_refuses_what_is_not_approved() {
         client.generate(session, M::EC_KEY_PAIR_GEN, &koblitz, &none()),
         Err(Error::CurveNotSupported)
     );
+    let gcm = |tag| Mechanism {
+        params: aead_params(AeadScheme::AesGcm, &[1; 12], b"", tag, 0),
+        ..plain(M::AES_GCM)
+    };
+    let aes = client.create(session, &secret(KeyType::AES, &[7; 32])).expect("a key");
+    assert_eq!(
+        client.crypt(session, Direction::Decrypt, &gcm(8), aes, &[0; 32]),
+        Err(Error::MechanismParamInvalid)
+    );
     for (key_type, len) in [(KeyType::GENERIC_SECRET, 13), (KeyType::CHACHA20, 32)] {
         let created = client.create(session, &secret(key_type, &vec![7; len]).and(&shown()));
         assert_eq!(created, Err(Error::KeySizeRange));

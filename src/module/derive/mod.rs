@@ -12,7 +12,7 @@ use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
-use crate::object::{Attributes, Object, key, make};
+use crate::object::{Attributes, Object, fips, key, make};
 use crate::secret::Secret;
 use crate::session::{Usage, strong_enough, usable};
 use crate::token::ClientToken;
@@ -137,6 +137,9 @@ impl Module {
         guard.mark(&mut attributes, template, secret.len(), len)?;
         let attributes = make::put_secret(attributes, &secret, cut)?;
         check_received(&attributes)?;
+        if token.settings.enforces_fips() {
+            fips::permit(mechanism, &attributes)?;
+        }
         token.insert(rights, session, attributes).map(Derived::Key)
     }
 }
