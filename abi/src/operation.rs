@@ -135,7 +135,7 @@ pub(crate) use function;
 /// Ends the operation, as an `Init` function with `NULL` for the mechanism does. Succeeds if no
 /// operation is active.
 pub(crate) fn cancel<E: Engine>(operation: &mut Operation<E>) -> Result<()> {
-    operation.cancel();
+    operation.clear();
     Ok(())
 }
 

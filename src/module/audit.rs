@@ -116,11 +116,11 @@ impl Module {
             Ok(is_needed.then(|| (Arc::clone(&session.token), session.rights())))
         };
         let work = || {
-            let made = work()?;
-            if let (true, Some(mechanism)) = (cfg!(feature = "fips"), call.mechanism) {
-                self.judge(session, mechanism, call.objects, &made.handles());
+            let outcome = work();
+            if cfg!(feature = "fips") && call.mechanism.is_some() {
+                self.judge(session, &call, &outcome.as_ref().map(Makes::handles).unwrap_or_default());
             }
-            Ok(made)
+            outcome
         };
         // The work itself fails if the session handle is invalid.
         let Ok(Some((token, rights))) = self.sessions.with(session, needed) else { return work() };
@@ -157,20 +157,25 @@ impl Module {
 
     /// Records whether a call without an operation was an approved service: the mechanism, its
     /// parameter, the keys that it used and those that it made.
-    fn judge(
-        &self,
-        session: SessionHandle,
-        mechanism: &Mechanism,
-        used: &[ObjectHandle],
-        made: &[ObjectHandle],
-    ) {
-        const FUNCTIONS: u64 =
-            does::GENERATE | does::GENERATE_KEY_PAIR | does::DERIVE | does::ENCAPSULATE | does::DECAPSULATE;
+    fn judge(&self, session: SessionHandle, call: &Call<'_>, made: &[ObjectHandle]) {
+        let Some(mechanism) = call.mechanism else { return };
+        let function = match call.function {
+            "C_GenerateKey" => does::GENERATE,
+            "C_GenerateKeyPair" => does::GENERATE_KEY_PAIR,
+            "C_DeriveKey" => does::DERIVE,
+            "C_EncapsulateKey" => does::ENCAPSULATE,
+            "C_DecapsulateKey" => does::DECAPSULATE,
+            _ => 0,
+        };
         let permits = |object: Arc<Object>| object::fips::permit(mechanism, object.attributes()).is_ok();
         let approved = self.access(session).is_ok_and(|(token, rights)| {
-            fips::approved(mechanism.info) & FUNCTIONS != 0
+            fips::approved(mechanism.info) & function != 0
                 && !made.is_empty()
-                && used.iter().chain(made).all(|key| token.key_object(rights, *key).is_ok_and(permits))
+                && call
+                    .objects
+                    .iter()
+                    .chain(made)
+                    .all(|key| token.key_object(rights, *key).is_ok_and(permits))
         });
         // Another thread may have closed the session.
         let _ = self.sessions.with(session, |session| {

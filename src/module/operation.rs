@@ -21,9 +21,7 @@ impl Module {
         self.sessions.with(session, |session| {
             let before = session.active();
             let outcome = work(session);
-            if outcome.is_ok() {
-                session.judge(before);
-            }
+            session.judge(before, outcome.is_ok());
             outcome
         })
     }

@@ -147,22 +147,23 @@ impl Session {
         self.operations.active() | if self.find.is_some() { FIND } else { 0 }
     }
 
-    /// Records whether the operations that a call has completed were approved. `before` is
-    /// [`active`](Self::active) before the call. A message-based operation completes a message
-    /// without an end, so none counts as approved.
-    pub(crate) fn judge(&mut self, before: u16) {
+    /// Records whether the operations that a call has ended were approved. `before` is
+    /// [`active`](Self::active) before the call. One that failed does not count, and no
+    /// message-based operation, because it completes a message without an end.
+    pub(crate) fn judge(&mut self, before: u16, succeeded: bool) {
         const WITH_END: u16 = 0xff;
         const MESSAGES: u16 = 0xf00;
         let active = self.active();
-        let completed = before & !active & WITH_END;
+        let ended = before & !active & WITH_END;
         if (before | active) & MESSAGES != 0 {
             self.approved = false;
-        } else if completed != 0 {
+        } else if ended != 0 {
             let (token, rights) = (Arc::clone(&self.token), self.rights());
-            self.approved = self.operations.each().enumerate().all(|(place, (_, operation))| {
-                completed >> place & 1 == 0
-                    || operation.used().is_some_and(|used| is_approved(&token, rights, used))
-            });
+            self.approved = succeeded
+                && self.operations.each().enumerate().all(|(place, (_, operation))| {
+                    ended >> place & 1 == 0
+                        || operation.used().is_some_and(|used| is_approved(&token, rights, used))
+                });
         }
     }
 

@@ -215,7 +215,7 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Ends the operation and drops its engine with the key.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::default();
     }
 

@@ -10,6 +10,7 @@ use jeton::mechanism::password::Password;
 use jeton::mechanism::{self, Mechanism, Params};
 use jeton::module::Output;
 use jeton::secret::Secret;
+use jeton::session::Session;
 
 use crate::keys::{Kind, SECP256K1, pair, secret};
 use crate::mechanisms::{KNOWN, cases, message};
@@ -147,6 +148,49 @@ fn the_token_tells_as_approved_what_the_module_counts() {
         })
         .collect();
     assert!(calls.len() > 100 && wrong.is_empty(), "{} calls\n{wrong:#?}", calls.len());
+}
+
+#[test]
+fn a_cancelled_or_failed_operation_is_not_approved() {
+    let client = Client::new(DEFAULT);
+    let session = client.user();
+    let told = || client.module.validation_flags(session).expect("flags");
+    let (public, private) = pair(&client, session, Kind::P256, &none());
+    let ecdsa = plain(M::ECDSA_SHA256);
+    let mut signature = client.sign(session, &ecdsa, private, b"message").expect("a signature");
+    assert_eq!(told(), 1);
+    signature[5] ^= 1;
+    assert!(client.verify(session, &ecdsa, public, b"message", &signature).is_err());
+    assert_eq!(told(), 0);
+    client.sign(session, &ecdsa, private, b"message").expect("a signature");
+    client.sign_init(session, &ecdsa, private).expect("an operation");
+    // As `C_SignInit` without a mechanism.
+    let cancel = |session: &mut Session| {
+        session.operations.sign.clear();
+        Ok(())
+    };
+    client.module.with_session(session, cancel).expect("a session");
+    assert_eq!(told(), 0);
+    // A shared secret is approved, but no key of a cipher, and no encapsulation.
+    let request = Kind::P256.request().flag(A::ENCAPSULATE, true);
+    let (public, private) = client
+        .generate(session, M::EC_KEY_PAIR_GEN, &request, &none().flag(A::DERIVE, true))
+        .expect("a pair");
+    let ecdh = |peer| {
+        let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
+        Mechanism { params, ..plain(M::ECDH1_DERIVE) }
+    };
+    let peer: Box<[u8]> = client.read(session, public, A::EC_POINT).expect("a point").into();
+    let template = |key_type: KeyType| none().number(A::KEY_TYPE, key_type.0).number(A::VALUE_LEN, 32);
+    for (key_type, approved) in [(KeyType::AES, 0), (KeyType::GENERIC_SECRET, 1)] {
+        let (mechanism, template) = (ecdh(peer.clone()), template(key_type));
+        client.module.derive_key(session, &mechanism, private, &template.template()).expect("a key");
+        assert_eq!(told(), approved);
+    }
+    let (mechanism, template) = (ecdh(Box::default()), template(KeyType::GENERIC_SECRET));
+    let out = Output::Buffer(&mut [0; 65]);
+    client.module.encapsulate_key(session, &mechanism, public, &template.template(), out).expect("a key");
+    assert_eq!(told(), 0);
 }
 
 #[test]
