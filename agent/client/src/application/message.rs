@@ -7,6 +7,7 @@ use jeton_agent_wire::{self as wire, Answer, Call, Function, Reply, Request, Unf
 
 use crate::connection::{Connection, Lost};
 use crate::pool::Refusal;
+use crate::system;
 
 /// Returns whether a call changes objects, logins or the token, so that it must not be carried out
 /// twice by one agent, and no later outcome is certain.
@@ -99,7 +100,7 @@ pub fn exchange(
     let mut has_failed = !matches!(wire::take(&mut rest), Ok(Reply::Answers(of)) if of == number);
     while !rest.is_empty() && !has_failed && answers.len() < count {
         let answer: Answer<'_> = wire::take(&mut rest).map_err(|_| Lost::malformed())?;
-        if answer.kept.is_some_and(|kept| kept.len() > wire::MAX_KEPT) {
+        if !system::is_code(answer.code) || answer.kept.is_some_and(|kept| kept.len() > wire::MAX_KEPT) {
             return Err(Lost::malformed());
         }
         has_failed = answer.code != CKR_OK;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use cryptoki_sys::{CK_MECHANISM, CK_ULONG};
+use cryptoki_sys::{CK_MECHANISM, CK_RV, CK_ULONG};
 use jeton_agent_wire::Parameter;
 use jeton_agent_wire::layout::{Layout, Pointer};
 use rustix::io::retry_on_intr;
@@ -129,6 +129,11 @@ pub fn close_all() {
         }
         places = more.get().copied();
     }
+}
+
+/// Returns whether a number can be the code of a function.
+pub const fn is_code(_: CK_RV) -> bool {
+    true
 }
 
 /// Bytes for the application. Its numbers and structs are those of the messages.

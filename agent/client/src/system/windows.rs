@@ -66,6 +66,11 @@ pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(T
     Ok((stream, Listed))
 }
 
+/// Returns whether a number can be the code of a function: the application sees half of it.
+pub const fn is_code(code: CK_RV) -> bool {
+    code <= u32::MAX as u64
+}
+
 /// Bytes for the application.
 pub type Written<'a> = Cow<'a, [u8]>;
 
