@@ -190,7 +190,8 @@ pub fn parameter_len(parameter: Parameter, len: u64) -> u64 {
     let layouts = parameter.layouts();
     match layouts.iter().find(|layout| size(layout) as u64 == len) {
         Some(layout) => layout.size as u64,
-        None if layouts.is_empty() => len,
+        // Some mechanisms need no parameter.
+        None if len == 0 || layouts.is_empty() => len,
         // An initialisation vector that has not the length of the struct in messages.
         None if parameter == Parameter::Gmac && len != layouts[0].size as u64 => len,
         None => u64::MAX,
