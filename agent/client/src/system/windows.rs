@@ -34,8 +34,13 @@ static KNOWN: Mutex<(BTreeMap<u64, u32>, Vec<u64>)> = Mutex::new((BTreeMap::new(
 
 /// The configuration file: that of the user, or else that of the machine.
 pub fn configuration() -> PathBuf {
-    let file = |folder| Path::new(&std::env::var_os(folder).unwrap_or_default()).join("jeton\\jeton.toml");
-    Some(file("APPDATA")).filter(|path| path.is_file()).unwrap_or_else(|| file("ProgramData"))
+    let file = |variable| {
+        // Without the variable, it would be a file in the folder in which the program runs.
+        let folder = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
+        folder.map(|folder| folder.join("jeton\\jeton.toml"))
+    };
+    let machine = || file("ProgramData").unwrap_or_else(|| "C:\\ProgramData\\jeton\\jeton.toml".into());
+    file("APPDATA").filter(|path| path.is_file()).unwrap_or_else(machine)
 }
 
 /// Returns whether the program has rights that the user who starts it lacks: there are none such.
