@@ -143,6 +143,25 @@ pub unsafe fn read(from: *const CK_ULONG) -> CK_ULONG {
     number(unsafe { from.cast::<u32>().read_unaligned() }.into())
 }
 
+/// Reads a number of the application that is no handle: no number stands for it.
+///
+/// # Safety
+///
+/// Readable.
+unsafe fn read_value(from: *const CK_ULONG) -> CK_ULONG {
+    // SAFETY: the caller's promise.
+    match unsafe { from.cast::<u32>().read_unaligned() } {
+        u32::MAX => u64::MAX,
+        short => short.into(),
+    }
+}
+
+/// Returns a number that is no handle for the application: the greatest one in place of a longer
+/// one.
+fn clamped(number: u64) -> u32 {
+    if number == u64::MAX { u32::MAX } else { number.min(u64::from(u32::MAX) - 1) as u32 }
+}
+
 /// Returns numbers for the application.
 pub fn numbers(written: &[u8]) -> Written<'_> {
     written.chunks_exact(8).flat_map(|long| narrowed(number_at(long, 0)).to_ne_bytes()).collect()
@@ -227,6 +246,9 @@ pub unsafe fn plain(parameter: Parameter, from: *const u8, len: u64, kept: &Kept
 ///
 /// Readable for as many structs as `to` has.
 pub unsafe fn copy(layout: &Layout, first: *const u8, to: &mut [u8]) {
+    let is_attribute = matches!(layout.pointers, [Pointer { target: Target::Value(_), .. }]);
+    // A length that the agent chose is no longer than its number says.
+    let read = if is_attribute { read_value } else { read };
     for (index, bytes) in to.chunks_exact_mut(layout.size).enumerate() {
         for (at, native, len) in fields(layout) {
             // SAFETY: inside the structs by the caller's promise.
@@ -239,7 +261,7 @@ pub unsafe fn copy(layout: &Layout, first: *const u8, to: &mut [u8]) {
                 bytes[at..at + len].copy_from_slice(unsafe { &*slice_from_raw_parts(from, len) });
             }
         }
-        if matches!(layout.pointers, [Pointer { target: Target::Value(_), .. }]) {
+        if is_attribute {
             let (kind, len) = (number_at(bytes, ATTRIBUTE_TYPE), number_at(bytes, ATTRIBUTE_LEN));
             let len = scaled(kind, len, [16, 24], [4, 8]);
             bytes[ATTRIBUTE_LEN..ATTRIBUTE_LEN + 8].copy_from_slice(&len.to_ne_bytes());
@@ -294,6 +316,7 @@ pub unsafe fn bytes<'a>(
         // SAFETY: the caller's promise.
         return unsafe { &*slice_from_raw_parts(from, len as usize) };
     }
+    let read = if matches!(pointer.target, Target::Value(_)) { read_value } else { read };
     for index in 0..len as usize / 8 {
         // SAFETY: the caller's promise.
         kept.extend(unsafe { read(from.add(index * 4).cast()) }.to_ne_bytes());
@@ -311,8 +334,13 @@ pub fn value<'a>(
     room: u64,
     written: &'a [u8],
 ) -> Option<Written<'a>> {
-    let bytes = if are_numbers(pointer, kind) { numbers(written) } else { written.into() };
     let of_attribute = matches!(pointer.target, Target::Value(_));
+    let values = || written.chunks_exact(8).flat_map(|long| clamped(number_at(long, 0)).to_ne_bytes());
+    let bytes = match are_numbers(pointer, kind) {
+        true if of_attribute => values().collect(),
+        true => numbers(written),
+        false => written.into(),
+    };
     let room = if of_attribute { value_len(old, room) } else { room };
     (bytes.len() as u64 <= room).then_some(bytes)
 }
@@ -324,7 +352,7 @@ pub fn value_len(kind: u64, len: u64) -> u64 {
 
 /// Returns the length of an attribute's value for the application.
 pub fn length(kind: u64, written: &[u8]) -> Written<'_> {
-    narrowed(value_len(kind, number_at(written, 0))).to_ne_bytes().to_vec().into()
+    clamped(value_len(kind, number_at(written, 0))).to_ne_bytes().to_vec().into()
 }
 
 /// Returns the parts of a value that a function wrote, and their places.
