@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::ptr::slice_from_raw_parts;
+use std::ptr::{null_mut, slice_from_raw_parts};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,8 +48,18 @@ pub const fn is_privileged() -> bool {
     false
 }
 
-/// Processes do not fork.
-pub const fn at_fork(_: unsafe extern "C" fn()) {}
+/// Processes do not fork. This library, which has the function, stays in the process: a program may
+/// unload it while its threads are in calls.
+pub fn at_fork(function: unsafe extern "C" fn()) {
+    const STAYS: u32 = 1;
+    const HAS_THIS_ADDRESS: u32 = 4;
+    // SAFETY: an address of this library, and a place for its handle.
+    unsafe { GetModuleHandleExW(STAYS | HAS_THIS_ADDRESS, function as *const c_void, &mut null_mut()) };
+}
+
+unsafe extern "system" {
+    fn GetModuleHandleExW(flags: u32, address: *const c_void, module: &mut *mut c_void) -> i32;
+}
 
 /// Processes do not fork.
 pub const fn close_all() {}
