@@ -1,13 +1,7 @@
 /* The client module on Windows, as a program with the standard's header sees it: every exported function, structs without
  * padding and numbers of 32 bits in both directions, NULL and hostile lengths, eight threads, and an agent that ends.
  * `run` builds and starts it. */
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <windows.h>
-
-#include "pkcs11.h"
+#include "check.h"
 
 /* The functions in the order of the lists. */
 #define FUNCTIONS(X) \
@@ -32,7 +26,6 @@
     X(C_VerifySignatureUpdate) X(C_VerifySignatureFinal) X(C_GetSessionValidationFlags) X(C_AsyncComplete) \
     X(C_AsyncGetID) X(C_AsyncJoin) X(C_WrapKeyAuthenticated) X(C_UnwrapKeyAuthenticated)
 
-#define COUNT(array) ((CK_ULONG)(sizeof(array) / sizeof((array)[0])))
 #define SIZE(type, size) _Static_assert(sizeof(type) == (size), #type)
 SIZE(CK_ULONG, 4);
 SIZE(CK_ATTRIBUTE, 16);
@@ -59,30 +52,16 @@ static const char *const NAMES[] = {
 /* A function of any type: the caller of a function removes its arguments, so that more than it takes are allowed. */
 typedef CK_RV (*Any)(size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t);
 
-static HMODULE library;
-static CK_FUNCTION_LIST_3_2 *p11;
-static CK_UTF8CHAR SO[] = "11111111", USER[] = "22222222", LABEL[] = "windows                         ";
+static CK_UTF8CHAR SO[] = "11111111", LABEL[] = "windows                         ";
 static CK_BYTE P256[] = {0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07};
-static CK_BBOOL yes = CK_TRUE, no = CK_FALSE;
+static CK_BBOOL no = CK_FALSE;
 static const char *folder;
-
-static void expect_at(int line, const char *what, CK_RV got, CK_RV wanted) {
-    if (got != wanted) {
-        printf("line %d: %s: %#lx, not %#lx\n", line, what, got, wanted);
-        exit(1);
-    }
-}
-#define EXPECT(call, wanted) expect_at(__LINE__, #call, (call), (wanted))
-#define OK(call) EXPECT(call, CKR_OK)
-#define CHECK(condition) expect_at(__LINE__, #condition, (condition), 1)
 
 static Any any(const char *name) {
     Any found = (Any)(void *)GetProcAddress(library, name);
     if (!found) printf("%s is not exported\n", name), exit(1);
     return found;
 }
-
-static int is(const char *name, const char *other) { return strcmp(name, other) == 0; }
 
 static void write_file(const char *name, const void *bytes, size_t len) {
     char path[1024];
@@ -273,6 +252,76 @@ static void generate(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *public, CK_OBJ
     OK(p11->C_GenerateKeyPair(session, &pair, of_public, COUNT(of_public), of_private, COUNT(of_private), public, private));
 }
 
+/* A mechanism whose parameter is optional, and parameters with pointers, some to other structs. */
+static void parameters(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE p256_public, CK_OBJECT_HANDLE p256_private) {
+    CK_BYTE edwards[] = {0x06, 0x03, 0x2b, 0x65, 0x70}, data[32] = "data", bytes[256], opened[256], point[80], values[2][32];
+    CK_ULONG len = sizeof bytes, opened_len = sizeof opened, bits = 2048, value_len = 32;
+    CK_OBJECT_HANDLE public, private, keys[2], base;
+    CK_ATTRIBUTE curve = {CKA_EC_PARAMS, edwards, sizeof edwards}, modulus = {CKA_MODULUS_BITS, &bits, 4};
+    CK_MECHANISM pair = {CKM_EC_EDWARDS_KEY_PAIR_GEN, NULL, 0}, eddsa = {CKM_EDDSA, NULL, 0};
+    OK(p11->C_GenerateKeyPair(session, &pair, &curve, 1, NULL, 0, &public, &private));
+    OK(p11->C_SignInit(session, &eddsa, private));
+    OK(p11->C_Sign(session, data, sizeof data, bytes, &len));
+    CHECK(len == 64);
+    OK(p11->C_VerifyInit(session, &eddsa, public));
+    OK(p11->C_Verify(session, data, sizeof data, bytes, len));
+
+    CK_RSA_PKCS_PSS_PARAMS pss = {CKM_SHA256, CKG_MGF1_SHA256, 32};
+    CK_RSA_PKCS_OAEP_PARAMS oaep = {CKM_SHA256, CKG_MGF1_SHA256, CKZ_DATA_SPECIFIED, "label", 5};
+    CK_MECHANISM rsa = {CKM_RSA_PKCS_KEY_PAIR_GEN, NULL, 0}, sign = {CKM_SHA256_RSA_PKCS_PSS, &pss, sizeof pss};
+    CK_MECHANISM seal = {CKM_RSA_PKCS_OAEP, &oaep, sizeof oaep};
+    OK(p11->C_GenerateKeyPair(session, &rsa, &modulus, 1, NULL, 0, &public, &private));
+    len = sizeof bytes;
+    OK(p11->C_SignInit(session, &sign, private));
+    OK(p11->C_Sign(session, data, sizeof data, bytes, &len));
+    OK(p11->C_VerifyInit(session, &sign, public));
+    OK(p11->C_Verify(session, data, sizeof data, bytes, len));
+    OK(p11->C_EncryptInit(session, &seal, public));
+    OK(p11->C_Encrypt(session, data, sizeof data, bytes, &len));
+    OK(p11->C_DecryptInit(session, &seal, private));
+    OK(p11->C_Decrypt(session, bytes, len, opened, &opened_len));
+    CHECK(opened_len == sizeof data && memcmp(data, opened, sizeof data) == 0);
+    oaep.ulSourceDataLen = 4;
+    OK(p11->C_DecryptInit(session, &seal, private));
+    CHECK(p11->C_Decrypt(session, bytes, len, opened, &opened_len) != CKR_OK);
+
+    /* Both sides of a key agreement get one value. */
+    CK_OBJECT_HANDLE others[2];
+    CK_OBJECT_CLASS secret = CKO_SECRET_KEY;
+    CK_KEY_TYPE generic = CKK_GENERIC_SECRET;
+    CK_ATTRIBUTE derived[] = {
+        {CKA_CLASS, &secret, 4}, {CKA_KEY_TYPE, &generic, 4}, {CKA_VALUE_LEN, &value_len, 4}, {CKA_SENSITIVE, &no, 1},
+        {CKA_EXTRACTABLE, &yes, 1},
+    };
+    generate(session, &others[0], &others[1]);
+    for (int side = 0; side < 2; side++) {
+        CK_ATTRIBUTE peer = {CKA_EC_POINT, point, sizeof point}, value = {CKA_VALUE, values[side], 32};
+        OK(p11->C_GetAttributeValue(session, side ? p256_public : others[0], &peer, 1));
+        CK_ECDH1_DERIVE_PARAMS agree = {CKD_SHA256_KDF, 6, (CK_BYTE *)"shared", peer.ulValueLen, point};
+        CK_MECHANISM ecdh = {CKM_ECDH1_DERIVE, &agree, sizeof agree};
+        OK(p11->C_DeriveKey(session, &ecdh, side ? others[1] : p256_private, derived, COUNT(derived), &keys[side]));
+        OK(p11->C_GetAttributeValue(session, keys[side], &value, 1));
+    }
+    CHECK(memcmp(values[0], values[1], 32) == 0);
+    OK(p11->C_DestroyObject(session, others[0]));
+    OK(p11->C_DestroyObject(session, others[1]));
+
+    /* The token writes handles and initialisation vectors to the struct that the parameter points to. */
+    CK_BYTE randoms[64] = {1}, vectors[8] = {0};
+    CK_ATTRIBUTE master[] = {
+        {CKA_CLASS, &secret, 4}, {CKA_KEY_TYPE, &generic, 4}, {CKA_VALUE, randoms, 48}, {CKA_DERIVE, &yes, 1},
+    };
+    struct { CK_SSL3_KEY_MAT_OUT keys; CK_BYTE guard; } out = {{0, 0, 0, 0, vectors, vectors + 4}, 77};
+    CK_TLS12_KEY_MAT_PARAMS tls = {256, 128, 32, CK_FALSE, {randoms, 32, randoms + 32, 32}, &out.keys, CKM_SHA256};
+    CK_MECHANISM expand = {CKM_TLS12_KEY_AND_MAC_DERIVE, &tls, sizeof tls};
+    OK(p11->C_CreateObject(session, master, COUNT(master), &base));
+    OK(p11->C_DeriveKey(session, &expand, base, NULL, 0, NULL));
+    CK_ATTRIBUTE kind = {CKA_CLASS, &secret, 4};
+    OK(p11->C_GetAttributeValue(session, out.keys.hServerKey, &kind, 1));
+    CHECK(out.keys.hClientMacSecret && out.keys.hServerMacSecret && out.keys.hClientKey != out.keys.hServerKey);
+    CHECK(out.keys.pIVClient == vectors && memcmp(vectors, vectors + 4, 4) != 0 && out.guard == 77);
+}
+
 /* Writes a signature, its data and the public key, which `run` verifies. */
 static void signature(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE public, CK_OBJECT_HANDLE private) {
     CK_BYTE data[] = "signed on Windows", signature[64], info[256];
@@ -354,8 +403,7 @@ static void dead(CK_SESSION_HANDLE session, CK_C_INITIALIZE_ARGS *arguments) {
 int main(int count, char **words) {
     CHECK(count == 4);
     folder = words[3];
-    library = LoadLibraryA(words[1]);
-    CHECK(library != NULL);
+    load(words[1]);
     exports();
     CK_C_INITIALIZE_ARGS arguments = {NULL, NULL, NULL, NULL, CKF_OS_LOCKING_OK, words[2]};
     OK(p11->C_Initialize(&arguments));
@@ -366,6 +414,7 @@ int main(int count, char **words) {
     templates(session);
     generate(session, &public, &shared);
     signature(session, public, shared);
+    parameters(session, public, shared);
     lengths(session, shared);
     threads(slot);
     nothing(slot);
