@@ -95,10 +95,7 @@ impl TokenFile {
             return Ok(tokens);
         }
         for path in SqliteStore::files(&settings.token_dir)? {
-            match Self::open(&settings, &path) {
-                Ok(token) => tokens.push(token),
-                Err(reason) => error!(file = %path.display(), ?reason, "token file skipped"),
-            }
+            tokens.extend(Self::open(&settings, &path));
         }
         Ok(tokens)
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::ErrorCode;
-use tracing::error;
+use tracing::{error, warn};
 
 use super::still::is_out_of_room;
 use crate::error::Error;
@@ -36,9 +36,14 @@ pub(super) fn log_io_failure(path: &Path, what: &str, reason: &std::io::Error) -
     }
 }
 
-/// Logs why a file cannot be opened as a token. Returns `TokenNotRecognized` if it is not a token,
-/// and another error if the system could not read it.
+/// Logs why a file cannot be opened as a token: at level `warn` if this user may not read it, as it
+/// may be the token of another user. Returns `TokenNotRecognized` if it is not a token, and another
+/// error if the system could not read it.
 pub(super) fn log_not_a_token(path: &Path, reason: &std::io::Error) -> Error {
+    if reason.kind() == std::io::ErrorKind::PermissionDenied {
+        warn!(file = %path.display(), "store, open: {reason}");
+        return Error::DeviceError;
+    }
     match (log_io_failure(path, "open", reason), reason.raw_os_error()) {
         (Error::HostMemory, _) => Error::HostMemory,
         (_, None | Some(libc::ENOENT)) => Error::TokenNotRecognized,

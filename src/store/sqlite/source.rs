@@ -232,10 +232,7 @@ impl Search<'_> {
                     self.look.left_out.extend(stamp.map(|stamp| (stamp.file, (entry.path.clone(), stamp))));
                 }
                 Err(Error::HostMemory) => return Err(Error::HostMemory),
-                Err(reason) => {
-                    error!(file = %entry.path.display(), ?reason, "token left out");
-                    files = Files::SomeFailed;
-                }
+                Err(_) => files = Files::SomeFailed,
             }
         }
         Ok(files)
