@@ -40,24 +40,17 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
     }
 }
 
-/// Returns the error of the first token file that this user cannot open.
+/// Returns the error of the directory, or of its first token file, that this user cannot open.
 pub fn unreadable() -> Option<Error> {
-    let files = std::fs::read_dir(directory().ok()?);
-    let entries = match files {
-        Ok(entries) => entries,
-        Err(reason) if reason.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Some(Error::io(directory().ok()?)(reason));
-        }
-        Err(_) => return None,
-    };
-    let mut paths = entries.flatten().map(|entry| entry.path());
     // Another user may have put a FIFO under this name, so the file is not opened.
-    paths.find_map(|path| {
-        let is_token = path.extension().is_some_and(|ending| ending == "jeton");
-        let reason =
-            is_token.then(|| rustix::fs::access(&path, rustix::fs::Access::READ_OK).err()).flatten()?;
-        Some(Error::io(&path)(reason.into()))
-    })
+    let refused = |path: PathBuf| match rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
+        Err(reason) if reason != rustix::io::Errno::NOENT => Some(Error::io(path)(reason.into())),
+        _ => None,
+    };
+    let directory = directory().ok()?;
+    let mut files = std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_token = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jeton");
+    refused(directory).or_else(|| files.by_ref().filter(is_token).find_map(refused))
 }
 
 /// Reads the properties of a token that can be read without a PIN.

@@ -140,10 +140,8 @@ fn a_new_pin_is_needed_for_a_database_without_a_password() {
     let migration = Migration::of(&scratch.path().join("nss"));
     let mut command = migration.command(&["--label", "empty"]);
     let (code, text) = run(command.env("JETON_PIN", "").env("JETON_NEW_PIN", "a new PIN"));
-    assert!(
-        code == 0 && text.contains("4 of 4 objects are migrated; 1 of 1 private keys are proved"),
-        "{text}"
-    );
+    assert_eq!(code, 0, "{text}");
+    says(text, "4 of 4 objects are migrated; 1 of 1 private keys are proved");
 }
 
 /// Returns a database with a key pair, its certificate and a trust object for the certificate. NSS

@@ -350,10 +350,7 @@ fn doctor_examines_the_database() {
     setup.sql(&format!("REVOKE INSERT, DELETE ON object FROM {role}"));
     let all = setup.finds(&["database-rights"]);
     let remedy = all[0]["remedy"].as_str().expect("a remedy");
-    assert!(
-        remedy.contains("INSERT") && remedy.contains("DELETE") && remedy.contains("ON object"),
-        "{remedy}"
-    );
+    assert!(["INSERT", "DELETE", "ON object"].iter().all(|word| remedy.contains(word)), "{remedy}");
     setup.sql(&format!("GRANT INSERT, DELETE ON object TO {role}"));
 
     setup.sql("UPDATE token SET user_failures = 10");
