@@ -132,12 +132,8 @@ pub enum Error {
     Der(#[from] der::Error),
     #[error("cannot {what}: {reason}")]
     TokenFile { what: &'static str, cause: Cause, reason: String },
-    #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     OldStore(#[from] jeton_migrate::Error),
-    #[error("{0}")]
-    Migration(String),
     #[error("{}: {source}", path.display())]
     KeyFile { path: PathBuf, source: jeton_formats::Error },
     /// A certificate or a key in a token or a file.
@@ -157,8 +153,8 @@ pub enum Error {
 impl Error {
     /// Returns a function for `map_err` that adds this path.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io { path, source }
+        let error = jeton_peers::Error::io(path);
+        move |source| error(source).into()
     }
 
     pub fn cause(&self) -> Cause {
@@ -168,7 +164,7 @@ impl Error {
             | Self::Peer(Peer::Module(failure))
             | Self::Pki(jeton_pki::Error::Module(failure)) => Cause::of_code(failure.code),
             Self::Load(_) | Self::Peer(Peer::Load(_)) | Self::Register { .. } => Cause::Device,
-            Self::Io { source, .. } | Self::Peer(Peer::Io { source, .. }) => Cause::of_io(source),
+            Self::Peer(Peer::Io { source, .. }) => Cause::of_io(source),
             Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)) => Cause::Usage,
             Self::KeyFile { source, .. } | Self::Format(source) => match source {
                 File::Refused(_) | File::Encryption(_) => Cause::Refused,

@@ -94,7 +94,7 @@ pub fn presence(module: &Module, label: &str, pin: &str, plans: &[Plan]) -> Resu
     let slot = token::choose(module, &choice)?;
     let session = module.open_session(slot, Access::ReadOnly)?;
     session.login(User::User, Some(pin)).map_err(|failure| {
-        Error::Migration(format!(
+        Error::Failed(format!(
             "Jeton has a token labelled {label:?} already, and the PIN does not open it ({}). --label gives the \
              new token another label",
             failure.code_name()

@@ -87,7 +87,7 @@ impl Migrate {
         }
         let left_out = outcome.left_out().count();
         if left_out > 0 && !self.partial {
-            return Err(Error::Migration(format!(
+            return Err(Error::Failed(format!(
                 "{left_out} of {} objects cannot be migrated, so nothing was written; --partial leaves them out",
                 outcome.lines.len()
             )));
@@ -147,7 +147,7 @@ impl Migrate {
                 out::if_json(&serde_json::json!({ "token": label, "serial": serial, "written": false }))?;
                 Ok(true)
             }
-            Presence::Token { objects, .. } => Err(Error::Migration(format!(
+            Presence::Token { objects, .. } => Err(Error::Failed(format!(
                 "Jeton has a token {label:?} already, with {objects} of the {} objects; nothing was written. --label \
                  gives the new token another label",
                 plans.len()
@@ -210,7 +210,7 @@ fn rows(outcome: &Outcome) -> Vec<serde_json::Value> {
 
 /// Starts the child process that writes the new token, and returns its result.
 fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
-    let text = serde_json::to_string(job).map_err(|error| Error::Migration(error.to_string()))?;
+    let text = serde_json::to_string(job).map_err(|error| Error::Failed(error.to_string()))?;
     let text = Zeroizing::new(text);
     let mut command = jeton_child::of_role(&Role::Migrate);
     command.env("JETON_DIR", stage.path());
@@ -220,7 +220,7 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let outcome = child.hear(UNLIMITED).ok();
     let written = matches!(child.finish(UNLIMITED), Silence::Ended(status) if status.success());
     let outcome = outcome.filter(|_| written);
-    outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
+    outcome.ok_or_else(|| Error::Failed("the new token was not written; nothing was changed".to_owned()))
 }
 
 /// Returns random PINs for the temporary token of a dry run.

@@ -41,6 +41,6 @@ impl Prover<'_> {
                 return Ok(Ok(()));
             }
         }
-        Err(Error::Migration("it does not fit the old public key".to_owned()))
+        Err(Error::Failed("it does not fit the old public key".to_owned()))
     }
 }

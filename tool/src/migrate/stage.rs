@@ -50,7 +50,7 @@ impl Stage {
         let (from, to) = (self.path().join(&name), tokens.join(&name));
         let journal = self.path().join(format!("{name}-wal"));
         if journal.exists() {
-            return Err(Error::Migration(
+            return Err(Error::Failed(
                 "the new token could not be completed: its write-ahead log still exists".to_owned(),
             ));
         }

@@ -20,7 +20,7 @@ use crate::token_file;
 pub fn run_child() -> Result<(), Error> {
     let mut text = Zeroizing::new(String::new());
     io::stdin().read_line(&mut text).map_err(Error::io("standard input"))?;
-    let job: Job = serde_json::from_str(&text).map_err(|error| Error::Migration(error.to_string()))?;
+    let job: Job = serde_json::from_str(&text).map_err(|error| Error::Failed(error.to_string()))?;
     jeton_child::say(&run(&job)?);
     Ok(())
 }
@@ -78,7 +78,7 @@ impl From<Failure> for Obstacle {
             | CKR_GENERAL_ERROR
             | CKR_FUNCTION_FAILED => {
                 let full = if failure.code == CKR_DEVICE_MEMORY { "; the disk is full" } else { "" };
-                Self::Token(Error::Migration(format!("{failure}{full}")))
+                Self::Token(Error::Failed(format!("{failure}{full}")))
             }
             _ => Self::Object(failure.to_string()),
         }
