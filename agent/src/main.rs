@@ -60,13 +60,15 @@ fn mode(given: &str) -> Result<u32, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("jeton-agent: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let done = match Arguments::try_parse() {
+        Err(help) if !help.use_stderr() => printed(help.print()),
+        arguments => run(&arguments.unwrap_or_else(|error| error.exit())),
+    };
+    let failed = |reason| {
+        eprintln!("jeton-agent: {reason}");
+        ExitCode::FAILURE
+    };
+    done.map_or_else(failed, |()| ExitCode::SUCCESS)
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
@@ -138,7 +140,15 @@ fn check(arguments: &Arguments) -> Result<(), String> {
     Settings::load(None, Threads::Forbidden)
         .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;
     let text = if rules.are_given() { "The rules are right." } else { "There are no rules." };
-    writeln!(io::stdout(), "{text}").map_err(|reason| format!("standard output: {reason}"))
+    printed(writeln!(io::stdout(), "{text}"))
+}
+
+/// Returns the result of a write to standard output. A closed pipe is no error.
+fn printed(written: io::Result<()>) -> Result<(), String> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
+    }
 }
 
 /// The length in bytes from which memory goes back to the system when it is freed. By default glibc

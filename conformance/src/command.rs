@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_peers::{Error, Known};
+use jeton_peers::{Error, Known, printed};
 
 use crate::document::{Column, Document};
 use crate::run::Subject;
@@ -65,8 +65,7 @@ fn subject(options: &Conformance, module: &str, backend: Option<&str>, policy: O
 fn score(options: &Conformance) -> Result<ExitCode, Error> {
     let (backend, policy) = (options.backend.as_deref(), options.policy.as_deref());
     let records = run::run(&subject(options, &options.module, backend, policy))?;
-    let printed = scorecard::print(&options.module, &records, &mut std::io::stdout().lock());
-    printed.map_err(Error::io("standard output"))?;
+    printed(scorecard::print(&options.module, &records, &mut std::io::stdout().lock()))?;
     if let Some(path) = &options.json {
         let text =
             serde_json::to_string_pretty(&records).map_err(|error| Error::Message(error.to_string()))?;

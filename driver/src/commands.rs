@@ -17,9 +17,4 @@ use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::report::Report;
 use jeton_laboratory::distinct;
-
-/// Returns the error of a write to standard output that failed, for example because the reader of a
-/// pipe has ended.
-fn printing(source: io::Error) -> Error {
-    Error::io("standard output")(source)
-}
+use jeton_peers::printed;

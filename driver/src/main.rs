@@ -9,6 +9,7 @@ use jeton_client::text::shown;
 use jeton_driver::client::Module;
 use jeton_driver::role::Role;
 use jeton_driver::{Error, pipeline, tls};
+use jeton_peers::printed;
 
 const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
@@ -54,7 +55,12 @@ impl Command {
 fn main() -> ExitCode {
     let done = match jeton_child::role() {
         Some(role) => role.map_err(Error::Usage).and_then(child),
-        None => Arguments::parse().command.run(),
+        None => match Arguments::try_parse() {
+            Err(help) if !help.use_stderr() => {
+                printed(help.print()).map(|()| ExitCode::SUCCESS).map_err(Error::from)
+            }
+            arguments => arguments.unwrap_or_else(|error| error.exit()).command.run(),
+        },
     };
     done.unwrap_or_else(|error| report(&error))
 }
@@ -79,12 +85,6 @@ fn measuring(work: fn() -> Result<(), Error>) -> Result<ExitCode, Error> {
 
 /// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
 fn report(error: &Error) -> ExitCode {
-    let is_closed_pipe = match error {
-        Error::Peer(jeton_peers::Error::Io { source, .. }) => source.kind() == std::io::ErrorKind::BrokenPipe,
-        _ => false,
-    };
-    if !is_closed_pipe {
-        eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
-    }
+    eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
     if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

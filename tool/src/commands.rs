@@ -35,18 +35,10 @@ use std::process::{ExitCode, Termination};
 use clap::{Args, Subcommand};
 use der::Decode;
 use jeton_client::text::{hex, shown};
+use jeton_peers::printed;
 use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::register::{Entry, Register};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use x509_cert::Certificate;
 use zeroize::Zeroizing;
-
-/// Returns the result of a write to standard output. A pipe that the reader has closed, as `head`
-/// does, is no error: otherwise the exit status would depend on who is faster.
-pub fn printed(written: std::io::Result<()>) -> Result<(), Error> {
-    match written.map_err(Error::io("standard output")) {
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
-}

@@ -124,8 +124,8 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => {
-            let printed = commands::printed(help.print());
-            return printed.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+            let printed = jeton_peers::printed(help.print());
+            return printed.map_or_else(|error| report(&error.into()), |()| ExitCode::SUCCESS);
         }
     };
     commands::out::choose_json(json);

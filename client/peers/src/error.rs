@@ -1,5 +1,6 @@
 //! The errors of this package, of the conformance suite and of the benches.
 
+use std::io;
 use std::path::PathBuf;
 
 use jeton_client::{Failure, LoadError};
@@ -19,7 +20,7 @@ pub enum Error {
         /// The file or directory.
         path: PathBuf,
         /// The reason of the operating system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Any other error, as text.
     #[error("{0}")]
@@ -28,8 +29,17 @@ pub enum Error {
 
 impl Error {
     /// Returns a function for `map_err` that adds this path.
-    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
+    }
+}
+
+/// Returns the result of a write to standard output. A pipe that the reader has closed, as `head`
+/// does, is no error: otherwise the exit status would depend on who is faster.
+pub fn printed(written: io::Result<()>) -> Result<(), Error> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("standard output")(error)),
+        _ => Ok(()),
     }
 }

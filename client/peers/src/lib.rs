@@ -8,7 +8,7 @@ mod library;
 mod page;
 mod sandbox;
 
-pub use error::Error;
+pub use error::{Error, printed};
 pub use library::{KNOWN, Known, UNPACKAGED, library_of};
 pub use page::write_between;
 pub use sandbox::{PIN, SO_PIN, Sandbox, TokenAccess, free_slot, initialise, open_token, prepare_token};

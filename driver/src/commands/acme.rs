@@ -93,7 +93,7 @@ impl Acme {
             }
         }
         report.about.end();
-        report.print().map_err(printing)?;
+        printed(report.print())?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;
         }

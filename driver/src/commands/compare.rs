@@ -26,7 +26,7 @@ impl Compare {
         }
         compared.retain(|one| !self.significant || one.is_significant());
         let table = results::comparison(&compared);
-        writeln!(io::stdout().lock(), "{table}").map_err(printing)?;
+        printed(writeln!(io::stdout().lock(), "{table}"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

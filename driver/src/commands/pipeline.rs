@@ -97,7 +97,7 @@ impl Pipeline {
             });
             results.add_documents(&sizes)?;
         }
-        report::print(&report, terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
+        printed(report::print(&report, terminal_columns(), &mut io::stdout().lock()))?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;
         }

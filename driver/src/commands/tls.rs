@@ -71,7 +71,7 @@ impl Tls {
         if let Some(failure) = report.modules.iter().find_map(|module| module.failures.first()) {
             return Err(Error::Failed(failure.clone()));
         }
-        print(&report, &mut io::stdout().lock()).map_err(printing)?;
+        printed(print(&report, &mut io::stdout().lock()))?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;
         }

@@ -46,7 +46,7 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 }
 
 fn print(text: &str) -> Result<(), Error> {
-    printed(writeln!(std::io::stdout().lock(), "{text}"))
+    Ok(printed(writeln!(std::io::stdout().lock(), "{text}"))?)
 }
 
 /// Writes a heading, and below it each value that is not empty in a line of its own.
