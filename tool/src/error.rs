@@ -79,6 +79,9 @@ impl Cause {
             | CKR_ACTION_PROHIBITED
             | CKR_ATTRIBUTE_READ_ONLY
             | CKR_ATTRIBUTE_SENSITIVE
+            | CKR_ATTRIBUTE_VALUE_INVALID
+            | CKR_FUNCTION_NOT_SUPPORTED
+            | CKR_KEY_EXHAUSTED
             | CKR_KEY_FUNCTION_NOT_PERMITTED
             | CKR_KEY_NOT_WRAPPABLE
             | CKR_KEY_UNEXTRACTABLE
@@ -155,6 +158,18 @@ impl Error {
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let error = jeton_peers::Error::io(path);
         move |source| error(source).into()
+    }
+
+    /// Returns what the user can do about a refusal of a module, as the end of the message.
+    pub fn hint(&self) -> &'static str {
+        let (Self::Module(failure) | Self::Pki(jeton_pki::Error::Module(failure))) = self else { return "" };
+        match failure.code {
+            CKR_FUNCTION_NOT_SUPPORTED => "; the module lacks it, or a rule of the agent refuses it",
+            CKR_ATTRIBUTE_VALUE_INVALID | CKR_MECHANISM_INVALID | CKR_TEMPLATE_INCONSISTENT => {
+                "; `jeton mechanisms` lists what is allowed, and the log at level warn what a policy refuses"
+            }
+            _ => "",
+        }
     }
 
     pub fn cause(&self) -> Cause {

@@ -134,7 +134,7 @@ fn main() -> ExitCode {
 
 /// Writes an error. Returns the exit status of its cause.
 fn report(error: &Error) -> ExitCode {
-    let (cause, text) = (error.cause(), error.to_string());
+    let (cause, text) = (error.cause(), format!("{error}{}", error.hint()));
     if commands::out::is_json() {
         let error = serde_json::json!({ "status": cause as u8, "error": cause.name(), "message": text });
         eprintln!("{}", commands::out::escaped(&error.to_string()));

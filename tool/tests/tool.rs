@@ -476,7 +476,7 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
     let names = ["1.2.840.113549.1.9.16.3.17", "id-alg-hss-lms-hashsig"];
     let found = parsed.lines().filter(|line| names.iter().any(|name| line.ends_with(name))).count();
     assert_eq!(found, 3, "{parsed}");
-    tool.fails(1, &sign("firmware"));
+    tool.fails(7, &sign("firmware"));
 
     tool.ok("key generate --type ec:p256 --label limited --uses 15");
     assert!(tool.ok("object show --label limited --class private").contains("Uses:    15 left"));
@@ -484,7 +484,7 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
     tool.ok(&format!("{again} 15"));
     tool.fails(4, &format!("{again} 14"));
     says(tool.ok(&sign("limited")), "warning: 0 of 15 signatures are left");
-    says(tool.fails(1, &sign("limited")), "CKR_KEY_EXHAUSTED");
+    says(tool.fails(7, &sign("limited")), "CKR_KEY_EXHAUSTED");
     tool.configure("");
     tool.ok("key generate --type ec:p256 --label twice --uses 2");
     says(tool.ok(&sign("twice")), "warning: 1 of 2 signatures are left");
@@ -698,6 +698,7 @@ fn generated_and_imported_keys_have_one_role_under_the_strict_policy() {
     {
         tool.ok(&format!("key generate --type {kind} --label {kind}"));
     }
+    says(tool.fails(7, "key generate --type rsa:2048 --usage sign,decrypt --label x"), "a policy refuses");
     tool.write("secret", "0123456789abcdef0123456789abcdef");
     for kind in ["aes", "generic"] {
         tool.ok(&format!("key import secret --type {kind} --label imported-{kind}"));
