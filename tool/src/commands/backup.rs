@@ -166,6 +166,7 @@ impl Decryption {
         } else {
             Box::new(File::open(&self.file).map_err(Error::io(&self.file))?)
         };
+        let _waiting = out::waiting("reading the backup");
         Opened::open(&self.file, input, &keys, directory)
     }
 
@@ -199,6 +200,7 @@ impl Verify {
         let known = self.pins.given()?;
         let opened = self.backup.open(folder.path())?;
         if let Some(known) = &known {
+            let _waiting = out::waiting("opening every record");
             opened.check(known.login())?;
         }
         show(&self.backup.file, &opened.header, known.is_some())
@@ -226,23 +228,25 @@ impl RestoreCommand {
         let opened = self.backup.open(&token_file::directory()?)?;
         let header = opened.header.clone();
         let asked = || Ok(pin::Asked { label: header.label.clone(), tries: (None, None) });
+        let restore = |opened: Opened, how: Restore<'_>| {
+            let _waiting = out::waiting("restoring the token");
+            opened.restore(how)
+        };
         let (facts, path, list) = if self.as_it_is {
-            opened.restore(Restore::AsItIs)?
+            restore(opened, Restore::AsItIs)?
         } else if self.new_serial {
             let so = pin::ask(self.pins.so.given()?, "SO", asked)?;
-            let user = match opened.facts.has_user_pin {
-                true => Some(pin::ask(self.pins.user.given()?, "user", asked)?),
-                false => None,
-            };
+            let ask = || pin::ask(self.pins.user.given()?, "user", asked);
+            let user = opened.facts.has_user_pin.then(ask).transpose()?;
             let pins = Pins { so: so.as_bytes(), user: user.as_ref().map(|pin| pin.as_bytes()) };
-            opened.restore(Restore::NewSerial(&pins))?
+            restore(opened, Restore::NewSerial(&pins))?
         } else {
             let known = match self.pins.given()? {
                 Some(known) => known,
                 None if opened.facts.has_user_pin => KnownPin(Role::User, pin::ask(None, "user", asked)?),
                 None => KnownPin(Role::SecurityOfficer, pin::ask(None, "SO", asked)?),
             };
-            opened.restore(Restore::NewState(known.login()))?
+            restore(opened, Restore::NewState(known.login()))?
         };
         if out::is_json() {
             let restored = Header { serial: facts.serial, state: facts.state, ..header };
@@ -253,10 +257,8 @@ impl RestoreCommand {
             out::line(format_args!("File: {}, serial {}", path.display(), facts.serial))?;
             if let Some(restored) = list {
                 let what = if restored { "restored; `jeton ca adopt` reads the last CRL" } else { "kept" };
-                out::line(format_args!(
-                    "List of issued certificates: {}, {what}",
-                    backup::list_path()?.display()
-                ))?;
+                let path = backup::list_path()?;
+                out::line(format_args!("List of issued certificates: {}, {what}", path.display()))?;
             }
         }
         Ok(())
