@@ -20,8 +20,6 @@ impl Job {
         let choice = Choice {
             from: self.from,
             only: subject.only.clone(),
-            #[cfg(feature = "vectors")]
-            quick: subject.quick,
             attacks: subject.attacks,
             strict: subject.policy.as_deref() == Some("strict"),
             // Only the attacks read the files.
@@ -69,7 +67,7 @@ fn tasks(choice: &Choice) -> Vec<Task> {
             functions::tasks(),
             mechanisms::tasks(),
             #[cfg(feature = "vectors")]
-            vectors::tasks(choice.quick),
+            vectors::tasks(),
             cases::tasks(),
         ]
     };

@@ -4,9 +4,6 @@ pub struct Choice {
     pub from: usize,
     /// Only tasks whose `section subject name` contains one of these strings. If empty, all tasks.
     pub only: Vec<String>,
-    /// True to run only a part of long sets of vectors.
-    #[cfg(feature = "vectors")]
-    pub quick: bool,
     /// True to run only the attacks.
     pub attacks: bool,
     /// True if the policy of the module is strict.

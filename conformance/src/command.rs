@@ -33,9 +33,6 @@ pub struct Conformance {
     /// Run only the checks whose `section subject name` contains one of these strings.
     #[arg(long)]
     only: Vec<String>,
-    /// Run only a part of long sets of vectors.
-    #[arg(long)]
-    quick: bool,
     /// Check jeton with each backend, softhsm2 and nss, and write the sums to this file.
     #[arg(long)]
     write: Option<PathBuf>,
@@ -55,10 +52,10 @@ impl Conformance {
 }
 
 fn subject(options: &Conformance, module: &str, backend: Option<&str>, policy: Option<&str>) -> Subject {
-    let Conformance { legacy, quick, attacks, .. } = *options;
+    let Conformance { legacy, attacks, .. } = *options;
     let only = options.only.clone();
     let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
-    Subject { module: module.to_owned(), backend, policy, legacy, only, quick, attacks }
+    Subject { module: module.to_owned(), backend, policy, legacy, only, attacks }
 }
 
 /// Runs the checks on one module and prints its scorecard.
@@ -110,7 +107,7 @@ fn write(options: &Conformance) -> Result<ExitCode, Error> {
     let Document { summary, tables } = if options.attacks {
         Document::of_attacks(&columns)
     } else {
-        Document::of_checks(&columns, options.quick)
+        Document::of_checks(&columns)
     };
     if let Some(path) = &options.write {
         std::fs::write(path, &summary).map_err(Error::io(path))?;

@@ -21,11 +21,8 @@ pub struct Document {
 }
 
 impl Document {
-    pub fn of_checks(columns: &[Column], quick: bool) -> Self {
+    pub fn of_checks(columns: &[Column]) -> Self {
         let mut summary = String::from(CHECKS);
-        if quick {
-            summary.push_str("\nThis run used only a part of long sets of vectors (`--quick`).\n");
-        }
         summary.push_str("\n## Sums\n");
         for column in columns {
             let _ = writeln!(summary, "\n**{}**\n", column.title);

@@ -55,8 +55,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     pub executed: usize,
-    /// The number of vectors that the interface or the module cannot express, or that a quick run
-    /// omits.
+    /// The number of vectors that the interface or the module cannot express.
     pub skipped: usize,
     pub deviations: Vec<Deviation>,
 }

@@ -26,8 +26,6 @@ pub struct Subject {
     pub legacy: bool,
     /// Only tasks whose `section subject name` contains one of these strings. If empty, all tasks.
     pub only: Vec<String>,
-    /// True to run only a part of long sets of vectors.
-    pub quick: bool,
     /// True to run only the attacks.
     pub attacks: bool,
 }

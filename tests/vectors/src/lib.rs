@@ -2,8 +2,8 @@
 //! other standards (`sets/`).
 //!
 //! This crate reads the sets, turns each vector into a [`Case`], and judges the result. Two
-//! adapters carry the cases out: `tests/backend/vectors.rs` with each backend, and
-//! `conformance/src/vectors.rs` with any module.
+//! adapters carry the cases out: `conformance/src/vectors.rs` with any module, and
+//! `tests/backend/vectors.rs` those that no mechanism can express.
 
 mod case;
 mod curve;

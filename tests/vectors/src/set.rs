@@ -111,6 +111,15 @@ fn wycheproof() -> Vec<Set> {
 }
 
 impl Set {
+    /// Returns whether only `tests/backend/` runs this set. No mechanism of ECDSA has SHAKE, and
+    /// none of PKCS #1 has SHA-512/224 or SHA-512/256. DSA is slow.
+    pub fn is_for_backends(&self) -> bool {
+        let name = &self.name;
+        name.contains("Shake")
+            || name.starts_with("Dsa")
+            || name.starts_with("Pkcs1Rsa") && name.contains("Sha512_")
+    }
+
     /// Carries out each vector that PKCS#11 can express, and judges the results. `describe` returns
     /// the text of an error, or `Err` with the text if the error means that the interface failed,
     /// not that it refused the vector.
