@@ -9,8 +9,8 @@ mod common;
 use std::ptr::null_mut;
 
 use common::{
-    attribute, functions, has_database, list, mechanism, mutable, nothing, sockets, threads,
-    wait_for_disconnection,
+    P256, attribute, functions, generate_pair, has_database, list, mechanism, mutable, nothing, sockets,
+    threads, wait_for_disconnection,
 };
 use cryptoki_sys::*;
 
@@ -73,16 +73,8 @@ fn a_thread_of_the_module_stays_in_the_parent(cycle: &dyn Fn() -> CK_RV) {
     let mut with = mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN);
     let mut public = [attribute(CKA_MODULUS_BITS, &(3072 as CK_ULONG))];
     let (mut one, mut other) = (0, 0);
-    let pending = rv!(C_GenerateKeyPair(
-        session,
-        &raw mut with,
-        public.as_mut_ptr(),
-        1,
-        nothing(),
-        0,
-        &raw mut one,
-        &raw mut other
-    ));
+    let (template, one, other) = (public.as_mut_ptr(), &raw mut one, &raw mut other);
+    let pending = rv!(C_GenerateKeyPair(session, &raw mut with, template, 1, nothing(), 0, one, other));
     assert_eq!(pending, CKR_PENDING);
     let name = c"C_GenerateKeyPair".as_ptr().cast_mut().cast();
     let mut done =
@@ -102,21 +94,9 @@ fn many_children_sign_and_draw_different_numbers() {
     const CHILDREN: usize = 32;
     ok!(C_Initialize(nothing()));
     let session = user();
-    let curve = [0x06u8, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    let mut both =
-        [attribute(CKA_TOKEN, &CK_TRUE), attribute(CKA_LABEL, b"pair"), attribute(CKA_EC_PARAMS, &curve)];
-    let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
-    let (mut public, mut private) = (0, 0);
-    ok!(C_GenerateKeyPair(
-        session,
-        &raw mut with,
-        both.as_mut_ptr(),
-        3,
-        both.as_mut_ptr(),
-        2,
-        &raw mut public,
-        &raw mut private
-    ));
+    let both =
+        [attribute(CKA_TOKEN, &CK_TRUE), attribute(CKA_LABEL, b"pair"), attribute(CKA_EC_PARAMS, P256)];
+    let (public, private) = generate_pair(list(), session, CKM_EC_KEY_PAIR_GEN, &both, &both[..2]);
     let before = objects(session, b"of a child");
     let work = || {
         ok!(C_Initialize(nothing()));
@@ -168,13 +148,7 @@ fn a_child_continues_after_its_parent_calls_finalize() {
     hear(from_child);
     ok!(C_Finalize(nothing()));
     // A second child, which starts after the parent's C_Finalize.
-    Child::start(&|| {
-        ok!(C_Initialize(nothing()));
-        create(user(), b"of another");
-        ok!(C_Finalize(nothing()));
-        [0]
-    })
-    .end();
+    create_in_child(b"of another");
     tell(to_child);
     child.end();
     ok!(C_Initialize(nothing()));
@@ -193,13 +167,7 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
     assert_eq!(locked(), [true; 2]);
     Child::start(&|| [0]).end();
     assert_eq!(locked(), [true; 2]);
-    let work = || {
-        ok!(C_Initialize(nothing()));
-        create(user(), b"of a child that ends");
-        ok!(C_Finalize(nothing()));
-        [0]
-    };
-    Child::start(&work).end();
+    create_in_child(b"of a child that ends");
     assert_eq!(locked(), [true; 2]);
     ok!(C_Finalize(nothing()));
 
@@ -254,13 +222,7 @@ fn a_child_neither_uses_nor_keeps_the_connection_of_its_parent() {
     let [inherited] = Child::start(&|| [sockets() as u8]).end();
     // Only the descriptors with which the parent waits for its socket are left.
     assert!((inherited as usize) < connected, "{inherited} of {connected} descriptors are left in a child");
-    let work = || {
-        ok!(C_Initialize(nothing()));
-        create(user(), b"of a child that ends");
-        ok!(C_Finalize(nothing()));
-        [0]
-    };
-    Child::start(&work).end();
+    create_in_child(b"of a child that ends");
     create(session, b"of a parent whose child has ended");
     ok!(C_Finalize(nothing()));
     assert_eq!((sockets(), threads()), (before, 1));
@@ -299,6 +261,17 @@ fn create(session: CK_SESSION_HANDLE, label: &[u8]) {
         [attribute(CKA_CLASS, &CKO_DATA), attribute(CKA_TOKEN, &CK_TRUE), attribute(CKA_LABEL, label)];
     let mut object = 0;
     ok!(C_CreateObject(session, template.as_mut_ptr(), 3, &raw mut object));
+}
+
+/// Creates an object in a child that starts a module and ends.
+fn create_in_child(label: &[u8]) {
+    let work = || {
+        ok!(C_Initialize(nothing()));
+        create(user(), label);
+        ok!(C_Finalize(nothing()));
+        [0]
+    };
+    Child::start(&work).end();
 }
 
 fn sign(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE, out: &mut [u8]) {

@@ -10,11 +10,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{PIN, arguments, attribute, list, make_token, mechanism, mutable, nothing};
+use common::{P256, PIN, arguments, attribute, list, make_token, mechanism, mutable, nothing};
 use cryptoki_sys::*;
 
-/// DER of the object identifier of P-256.
-const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const PAIR: &std::ffi::CStr = c"C_GenerateKeyPair";
 
 #[test]
@@ -85,19 +83,10 @@ fn the_generation_of_a_pair_is_pending(slot: CK_SLOT_ID) {
     let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
     let public = [attribute(CKA_EC_PARAMS, P256)];
     let mut keys = [7; 2];
-    let [public_key, private_key] = keys.each_mut().map(std::ptr::from_mut);
-    let mut generate = || {
-        rv!(C_GenerateKeyPair(
-            session,
-            &raw mut with,
-            public.as_ptr().cast_mut(),
-            1,
-            nothing(),
-            0,
-            public_key,
-            private_key
-        ))
-    };
+    let [one, other] = keys.each_mut().map(std::ptr::from_mut);
+    let template = public.as_ptr().cast_mut();
+    let mut generate =
+        || rv!(C_GenerateKeyPair(session, &raw mut with, template, 1, nothing(), 0, one, other));
     assert_eq!(generate(), CKR_PENDING);
     assert_eq!(generate(), CKR_OPERATION_ACTIVE);
     let mut id = 0;

@@ -232,12 +232,8 @@ impl OpenSsl {
 fn begin(list: &CK_FUNCTION_LIST) -> (CK_SESSION_HANDLE, CK_OBJECT_HANDLE) {
     call!(list.C_Initialize(nothing()));
     let session = common::user(list);
-    let curve = [0x06u8, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    let mut public = [attribute(CKA_EC_PARAMS, &curve)];
-    let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
-    let (mut one, mut key) = (0, 0);
-    let (place, to) = (&raw mut one, &raw mut key);
-    call!(list.C_GenerateKeyPair(session, &raw mut with, public.as_mut_ptr(), 1, nothing(), 0, place, to));
+    let public = [attribute(CKA_EC_PARAMS, common::P256)];
+    let (_, key) = common::generate_pair(list, session, CKM_EC_KEY_PAIR_GEN, &public, &[]);
     (session, key)
 }
 

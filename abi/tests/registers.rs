@@ -14,12 +14,9 @@ use std::panic::Location;
 use std::path::Path;
 use std::sync::Mutex;
 
-use common::{attribute, functions, mechanism, mechanism_with, mutable, nothing};
+use common::{P256, PIN, attribute, functions, mechanism, mechanism_with, mutable, nothing};
 use cryptoki_sys::*;
 
-const PIN: &[u8] = b"a pin of a test";
-/// DER of the object identifier of P-256.
-const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 /// The value of every key.
 static KEY: [u8; 32] = [
     0x51, 0x9b, 0x3e, 0xc7, 0x0d, 0xf2, 0x68, 0xa4, 0x1f, 0x83, 0xd9, 0x26, 0xbe, 0x47, 0x70, 0xec, 0x95,

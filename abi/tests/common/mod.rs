@@ -42,6 +42,8 @@ macro_rules! call {
 
 /// The PIN of the SO and of the user of each token.
 pub const PIN: &[u8] = b"a pin of a test";
+/// DER of the object identifier of P-256.
+pub const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 /// Makes a token in the free slot, which is the last one.
 pub fn make_token(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {
@@ -77,6 +79,28 @@ pub fn open(list: &CK_FUNCTION_LIST, slot: CK_SLOT_ID, more: CK_FLAGS) -> CK_SES
 
 pub fn log_in(list: &CK_FUNCTION_LIST, session: CK_SESSION_HANDLE, user: CK_USER_TYPE) {
     call!(list.C_Login(session, user, mutable(PIN).cast(), PIN.len() as CK_ULONG));
+}
+
+/// Generates a key pair. Returns the public key first.
+pub fn generate_pair(
+    list: &CK_FUNCTION_LIST,
+    session: CK_SESSION_HANDLE,
+    id: CK_MECHANISM_TYPE,
+    public: &[CK_ATTRIBUTE],
+    private: &[CK_ATTRIBUTE],
+) -> (CK_OBJECT_HANDLE, CK_OBJECT_HANDLE) {
+    let (mut public_key, mut private_key) = (0, 0);
+    call!(list.C_GenerateKeyPair(
+        session,
+        &mut mechanism(id),
+        public.as_ptr().cast_mut(),
+        public.len() as CK_ULONG,
+        private.as_ptr().cast_mut(),
+        private.len() as CK_ULONG,
+        &raw mut public_key,
+        &raw mut private_key,
+    ));
+    (public_key, private_key)
 }
 
 pub fn slots(list: &CK_FUNCTION_LIST) -> Vec<CK_SLOT_ID> {

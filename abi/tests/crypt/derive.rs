@@ -20,7 +20,7 @@ fn an_encapsulated_key_is_decapsulated() {
     let session = session();
     let public = [attribute(CKA_PARAMETER_SET, &CKP_ML_KEM_768), attribute(CKA_ENCAPSULATE, &CK_TRUE)];
     let private = [attribute(CKA_DECAPSULATE, &CK_TRUE)];
-    let (public, private) = generated_pair(session, CKM_ML_KEM_KEY_PAIR_GEN, &public, &private);
+    let (public, private) = generate_pair(list(), session, CKM_ML_KEM_KEY_PAIR_GEN, &public, &private);
     let template = [&aes_template()[..], &[attribute(CKA_LABEL, b"kem")]].concat();
     let template = template.as_ptr().cast_mut();
     let with: *mut CK_MECHANISM = &mut mechanism(CKM_ML_KEM);

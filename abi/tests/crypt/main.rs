@@ -12,7 +12,7 @@ mod messages;
 
 use std::sync::OnceLock;
 
-use common::{attribute, mechanism, mechanism_with, mutable, nothing, two_calls};
+use common::{attribute, generate_pair, list, mechanism, mechanism_with, mutable, nothing, two_calls};
 use cryptoki_sys::*;
 
 /// Longer than one block. Its length is not a multiple of the block length.
@@ -26,7 +26,7 @@ type Object = CK_OBJECT_HANDLE;
 fn session() -> Session {
     static SLOT: OnceLock<CK_SLOT_ID> = OnceLock::new();
     let slot = *SLOT.get_or_init(token);
-    common::open(common::list(), slot, 0)
+    common::open(list(), slot, 0)
 }
 
 /// A fresh token whose user is logged in.
@@ -38,8 +38,8 @@ fn token() -> CK_SLOT_ID {
     // SAFETY: every test waits for its first session, so no other thread reads the environment.
     unsafe { common::use_tokens(&directory, "") };
     ok!(C_Initialize(nothing()));
-    let slot = common::make_token(common::list());
-    common::user(common::list());
+    let slot = common::make_token(list());
+    common::user(list());
     slot
 }
 
@@ -56,26 +56,6 @@ fn generated(session: Session, id: CK_MECHANISM_TYPE, attributes: &[CK_ATTRIBUTE
     let (mut with, count) = (mechanism(id), attributes.len() as CK_ULONG);
     ok!(C_GenerateKey(session, &raw mut with, attributes.as_ptr().cast_mut(), count, &raw mut key));
     key
-}
-
-fn generated_pair(
-    session: Session,
-    id: CK_MECHANISM_TYPE,
-    public: &[CK_ATTRIBUTE],
-    private: &[CK_ATTRIBUTE],
-) -> (Object, Object) {
-    let (mut public_key, mut private_key) = (0, 0);
-    ok!(C_GenerateKeyPair(
-        session,
-        &mut mechanism(id),
-        public.as_ptr().cast_mut(),
-        public.len() as CK_ULONG,
-        private.as_ptr().cast_mut(),
-        private.len() as CK_ULONG,
-        &raw mut public_key,
-        &raw mut private_key,
-    ));
-    (public_key, private_key)
 }
 
 fn created(session: Session, attributes: &[CK_ATTRIBUTE]) -> Object {
