@@ -306,7 +306,6 @@ fn summary_of(header: &Header) -> Facts {
     }
 }
 
-/// Returns the only element.
 fn only<T>(mut found: Vec<T>, place: &str) -> Outcome<T> {
     match (found.pop(), found.len()) {
         (Some(token), 0) => Ok(token),

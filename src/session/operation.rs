@@ -82,7 +82,6 @@ impl<E> Default for Operation<E> {
     }
 }
 
-/// The state of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// No operation is active.

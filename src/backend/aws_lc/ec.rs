@@ -13,7 +13,6 @@ pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     Ok((public, PrivateParts::Ec { curve, scalar: key.scalar()? }))
 }
 
-/// A private key on a curve.
 pub(super) struct Private {
     curve: Curve,
     key: ffi::EcKey,
@@ -54,7 +53,6 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key on a curve.
 pub(super) struct Public {
     curve: Curve,
     key: ffi::EcKey,

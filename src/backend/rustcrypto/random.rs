@@ -13,7 +13,6 @@ impl Random for System {
     }
 }
 
-/// Fills `out` with random bytes.
 pub(super) fn fill(out: &mut [u8]) -> Result<()> {
     getrandom::fill(out).map_err(unavailable)
 }

@@ -26,7 +26,6 @@ impl BlockCipher<BLOCK> for OneWay {
     }
 }
 
-/// ECB of AWS-LC.
 pub(super) struct Ecb(OneWay);
 
 impl Ecb {
@@ -45,7 +44,6 @@ impl Chain<BLOCK> for Ecb {
     }
 }
 
-/// CBC of AWS-LC.
 pub(super) struct Cbc {
     context: CipherCtx,
     direction: Direction,

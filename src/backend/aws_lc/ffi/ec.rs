@@ -29,7 +29,6 @@ unsafe impl Send for EcKey {}
 unsafe impl Sync for EcKey {}
 
 impl EcKey {
-    /// Generates a key pair.
     pub(crate) fn generate(curve: Curve) -> Result<Self> {
         let key = Self::empty(curve)?;
         // SAFETY: the key is ours and has its group.

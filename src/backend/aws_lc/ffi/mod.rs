@@ -76,7 +76,6 @@ macro_rules! functions_of_sets {
 
 use functions_of_sets;
 
-/// Fills `out` with random bytes.
 pub(super) fn random(out: &mut [u8]) -> Result<()> {
     // SAFETY: `out` is writable for its length.
     check("RAND_bytes", unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) })
