@@ -221,10 +221,8 @@ const NONCE_BITS: CK_ULONG = 8 * NONCE_BYTES;
 mod tests {
     use std::ptr::{null, null_mut};
 
-    use super::super::testing::{BYTES, HUGE, INVALID, invoke, with};
+    use super::super::testing::{BYTES, HUGE, INVALID, SOME, invoke, with};
     use super::*;
-
-    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
 
     fn gcm_with(
         ulIvLen: CK_ULONG,

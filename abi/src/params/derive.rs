@@ -141,19 +141,12 @@ pub(super) fn bit(parameter: &[u8]) -> Result<Params> {
 mod tests {
     use std::ptr::null_mut;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, invoke, with};
+    use super::super::testing::{BYTES, HUGE, INVALID, SOME, invoke, with};
     use super::*;
 
-    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
-
-    fn ecdh_of(kdf: CK_EC_KDF_TYPE, shared: CK_ULONG, peer: CK_ULONG) -> CK_ECDH1_DERIVE_PARAMS {
-        CK_ECDH1_DERIVE_PARAMS {
-            kdf,
-            ulSharedDataLen: shared,
-            pSharedData: SOME,
-            ulPublicDataLen: peer,
-            pPublicData: SOME,
-        }
+    fn ecdh_of(kdf: CK_EC_KDF_TYPE, shared: CK_ULONG, ulPublicDataLen: CK_ULONG) -> CK_ECDH1_DERIVE_PARAMS {
+        let (pSharedData, pPublicData) = (SOME, SOME);
+        CK_ECDH1_DERIVE_PARAMS { kdf, ulSharedDataLen: shared, pSharedData, ulPublicDataLen, pPublicData }
     }
 
     fn hkdf_of(
@@ -202,11 +195,11 @@ mod tests {
 
     #[test]
     fn ecdh_wrapping_takes_aes_sizes_and_known_functions() {
-        let of = |bits, kdf, shared_len| CK_ECDH_AES_KEY_WRAP_PARAMS {
-            ulAESKeyBits: bits,
+        let of = |ulAESKeyBits, kdf, ulSharedDataLen| CK_ECDH_AES_KEY_WRAP_PARAMS {
+            ulAESKeyBits,
             kdf,
-            ulSharedDataLen: shared_len,
-            pSharedData: BYTES.as_ptr().cast_mut(),
+            ulSharedDataLen,
+            pSharedData: SOME,
         };
         for id in [CKM_ECDH_AES_KEY_WRAP, CKM_ECDH_COF_AES_KEY_WRAP, CKM_ECDH_X_AES_KEY_WRAP] {
             let expected =

@@ -46,10 +46,9 @@ mod tests {
     use jeton::backend::Hash;
     use jeton::mechanism::MacFunction;
 
-    use super::super::testing::{BYTES, with};
+    use super::super::testing::{SOME, with};
     use super::*;
 
-    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
     const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
     #[test]

@@ -309,6 +309,7 @@ mod testing {
     pub(super) const HUGE: CK_ULONG = CK_ULONG::MAX;
     /// The memory that test parameters point to.
     pub(super) const BYTES: [u8; 257] = [7; 257];
+    pub(super) const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
 
     pub(super) fn invoke(mechanism: CK_MECHANISM_TYPE, parameter: *const u8, len: usize) -> Result<Params> {
         let given =

@@ -74,10 +74,8 @@ unsafe fn password_len(given: CK_ULONG) -> Result<CK_ULONG> {
 mod tests {
     use std::ptr::null_mut;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, with};
+    use super::super::testing::{HUGE, INVALID, SOME, with};
     use super::*;
-
-    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
 
     fn good() -> CK_PKCS5_PBKD2_PARAMS2 {
         CK_PKCS5_PBKD2_PARAMS2 {

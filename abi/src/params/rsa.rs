@@ -80,17 +80,12 @@ unsafe fn padding(given: &CK_RSA_PKCS_OAEP_PARAMS) -> Result<Padding> {
 mod tests {
     use std::ptr::from_ref;
 
-    use super::super::testing::{BYTES, INVALID, length, with};
+    use super::super::testing::{BYTES, INVALID, SOME, length, with};
     use super::*;
 
-    fn oaep_of(source: CK_RSA_PKCS_OAEP_SOURCE_TYPE, len: CK_ULONG) -> CK_RSA_PKCS_OAEP_PARAMS {
-        CK_RSA_PKCS_OAEP_PARAMS {
-            hashAlg: CKM_SHA256,
-            mgf: CKG_MGF1_SHA3_256,
-            source,
-            pSourceData: BYTES.as_ptr().cast_mut().cast(),
-            ulSourceDataLen: len,
-        }
+    fn oaep_of(source: CK_RSA_PKCS_OAEP_SOURCE_TYPE, ulSourceDataLen: CK_ULONG) -> CK_RSA_PKCS_OAEP_PARAMS {
+        let (hashAlg, mgf, pSourceData) = (CKM_SHA256, CKG_MGF1_SHA3_256, SOME.cast());
+        CK_RSA_PKCS_OAEP_PARAMS { hashAlg, mgf, source, pSourceData, ulSourceDataLen }
     }
 
     fn wrap_of(ulAESKeyBits: CK_ULONG, oaep: &CK_RSA_PKCS_OAEP_PARAMS) -> CK_RSA_AES_KEY_WRAP_PARAMS {

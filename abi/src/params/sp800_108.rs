@@ -157,7 +157,7 @@ mod tests {
     use std::mem::size_of;
     use std::ptr::{from_ref, null_mut};
 
-    use super::super::testing::{BYTES, HUGE, INVALID, length, with};
+    use super::super::testing::{HUGE, INVALID, SOME, length, with};
     use super::*;
 
     const ID: CK_MECHANISM_TYPE = CKM_SP800_108_COUNTER_KDF;
@@ -218,7 +218,7 @@ mod tests {
             ulNumberOfDataParams: given.ulNumberOfDataParams,
             pDataParams: given.pDataParams,
             ulIVLen: 4,
-            pIV: BYTES.as_ptr().cast_mut(),
+            pIV: SOME,
             ulAdditionalDerivedKeys: 0,
             pAdditionalDerivedKeys: null_mut(),
         };

@@ -131,10 +131,9 @@ mod tests {
 
     use jeton::backend::Hash;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, with};
+    use super::super::testing::{HUGE, INVALID, SOME, with};
     use super::*;
 
-    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
     const SHA256: TlsPrf = TlsPrf::Hash(Hash::Sha256);
     const RANDOMS: CK_SSL3_RANDOM_DATA = CK_SSL3_RANDOM_DATA {
         pClientRandom: SOME,
@@ -186,14 +185,10 @@ mod tests {
             ulMacLength,
             ulServerOrClient,
         };
+        let expected = |prf, len, server| Ok(Params::TlsMac { prf, len, server });
         for id in [CKM_TLS_MAC, CKM_TLS12_MAC] {
-            assert!(
-                with(id, &of(CKM_SHA256, 20, 1)) == Ok(Params::TlsMac { prf: SHA256, len: 20, server: true })
-            );
-            assert!(
-                with(id, &of(CKM_TLS_PRF, 12, 2))
-                    == Ok(Params::TlsMac { prf: TlsPrf::Md5Sha1, len: 12, server: false })
-            );
+            assert!(with(id, &of(CKM_SHA256, 20, 1)) == expected(SHA256, 20, true));
+            assert!(with(id, &of(CKM_TLS_PRF, 12, 2)) == expected(TlsPrf::Md5Sha1, 12, false));
             assert_eq!(with(id, &of(CKM_TLS_PRF, 13, 1)).err(), INVALID);
         }
     }

@@ -138,10 +138,8 @@ mod tests {
 
     use jeton::mechanism::message::Generator;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, length};
+    use super::super::testing::{BYTES, HUGE, INVALID, SOME, length};
     use super::*;
-
-    const SOME: *mut CK_BYTE = BYTES.as_ptr().cast_mut();
 
     fn gcm_with(ivGenerator: CK_ULONG, ulIvFixedBits: CK_ULONG, ulIvLen: CK_ULONG) -> CK_GCM_WRAP_PARAMS {
         let (pIv, pAAD) = (SOME, SOME);
