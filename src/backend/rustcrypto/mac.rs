@@ -174,12 +174,6 @@ impl Chained {
         self.aes.encrypt_block(&mut self.chain);
         self.held_len = 0;
     }
-
-    fn start_over(&mut self) {
-        self.chain.zeroize();
-        self.held.zeroize();
-        self.held_len = 0;
-    }
 }
 
 /// Returns the block times x in GF(2^128), big-endian (SP 800-38B, 6.1).
@@ -219,12 +213,13 @@ impl Mac for Chained {
         }
         self.absorb();
         out.copy_from_slice(&self.chain[..]);
-        self.start_over();
-        Ok(())
+        self.reset()
     }
 
     fn reset(&mut self) -> Result<()> {
-        self.start_over();
+        self.chain.zeroize();
+        self.held.zeroize();
+        self.held_len = 0;
         Ok(())
     }
 
@@ -247,11 +242,6 @@ impl Gmac {
         let gcm = Gcm::new(aes, iv, &[], BLOCK)?;
         let hash = gcm.hash();
         Ok(Self { gcm, hash, held: [0; BLOCK], len: 0 })
-    }
-
-    fn start_over(&mut self) {
-        self.hash = self.gcm.hash();
-        self.len = 0;
     }
 }
 
@@ -283,12 +273,12 @@ impl Mac for Gmac {
         let mut hash = self.hash.clone();
         hash.update_padded(&self.held[..self.len % BLOCK]);
         out.copy_from_slice(&self.gcm.mac(hash, self.len));
-        self.start_over();
-        Ok(())
+        self.reset()
     }
 
     fn reset(&mut self) -> Result<()> {
-        self.start_over();
+        self.hash = self.gcm.hash();
+        self.len = 0;
         Ok(())
     }
 
