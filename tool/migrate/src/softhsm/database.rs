@@ -116,22 +116,12 @@ mod tests {
     #[test]
     fn a_template_is_read_as_softhsm_writes_it() {
         let n = |number: u64| number.to_le_bytes();
-        let tag = |tag: u32| tag.to_le_bytes();
+        let attribute = |id: u64, tag: u32, value: &[u8]| [&n(id)[..], &tag.to_le_bytes(), value].concat();
         let bytes = [
-            &n(0x162)[..],
-            &tag(1),
-            &[1],
-            &n(0x100),
-            &tag(2),
-            &n(31),
-            &n(0x102),
-            &tag(3),
-            &n(2),
-            b"id",
-            &n(0x4000_0600),
-            &tag(5),
-            &n(8),
-            &n(0x1082),
+            attribute(0x162, 1, &[1]),
+            attribute(0x100, 2, &n(31)),
+            attribute(0x102, 3, &[&n(2)[..], b"id"].concat()),
+            attribute(0x4000_0600, 5, &[n(8), n(0x1082)].concat()),
         ]
         .concat();
         let wanted = vec![
@@ -145,6 +135,6 @@ mod tests {
             // A truncation between two attributes cannot be detected.
             let _ = template(&bytes[..length]);
         }
-        assert_eq!(template(&[&n(3)[..], &tag(3), &n(u64::MAX)].concat()), None);
+        assert_eq!(template(&attribute(3, 3, &n(u64::MAX))), None);
     }
 }
