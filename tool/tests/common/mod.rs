@@ -43,6 +43,11 @@ pub fn copy_tool(to: impl AsRef<Path>) {
     succeed(Command::new("cp").arg(env!("CARGO_BIN_EXE_jeton")).arg(to.as_ref()));
 }
 
+/// Makes a token for a test that needs OpenSSL.
+pub fn with_openssl() -> Option<Tool> {
+    Tool::new().filter(|_| has("openssl"))
+}
+
 /// Runs a command that must fail for this reason, and not because its usage is wrong.
 pub fn refused(command: &mut Command, reason: impl AsRef<str>) {
     let (code, text) = run(command);
