@@ -19,7 +19,6 @@ mod database;
 mod engine;
 mod in_process;
 mod job;
-mod keep;
 #[cfg(feature = "openssl")]
 mod openssl;
 mod parent;

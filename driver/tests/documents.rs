@@ -5,7 +5,6 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use aws_lc_rs::signature::{ML_DSA_44, ML_DSA_65, ML_DSA_87, ParsedPublicKey};
@@ -46,7 +45,7 @@ fn openssl_and_aws_lc_accept_the_documents_of_each_module() {
         aws_lc_accepts_all_with_ml_dsa(&scratch);
         for algorithm in measured.iter().filter(|algorithm| CLASSIC.contains(algorithm)) {
             for signer in [module, "in-process"] {
-                openssl_accepts(&scratch.path().join("keep").join(signer).join(algorithm));
+                openssl_accepts(&scratch, signer, algorithm);
             }
         }
     }
@@ -59,15 +58,15 @@ fn the_algorithms_of_a_ca_and_its_subscribers_may_differ() {
     let module = modules(&[Known::Jeton]).pop().expect("the baseline");
     let report = pipeline(&scratch, module, names, &["--sizes", "2", "--module", "in-process"]);
     assert_eq!(measured(&report, module), names.split(',').collect::<Vec<_>>());
-    assert!(Path::new(&scratch.file("keep/in-process/ed25519+ecdsa-p384/leaf.pem")).exists());
+    assert!(documents(&scratch, "ed25519/ecdsa-p384").iter().any(|one| one.module == "in-process"));
 }
 
 /// Runs the pipeline and returns its report.
 fn pipeline(scratch: &Scratch, module: &str, algorithms: &str, more: &[&str]) -> Value {
-    let (json, db, keep) = (scratch.file("report.json"), scratch.file("db"), scratch.file("keep"));
+    let (json, db) = (scratch.file("report.json"), scratch.file("db"));
     let mut command = driver(["pipeline", "--min-seconds", "0", "--rsa-key-pool", "1"]);
     command.args(["--module", module, "--ca-key-algo", algorithms]).args(more);
-    succeed(command.args(["--json", &json, "--db", &db, "--keep", &keep]));
+    succeed(command.args(["--json", &json, "--db", &db]));
     serde_json::from_str(&fs::read_to_string(json).expect("the report was written")).expect("JSON")
 }
 
@@ -85,21 +84,36 @@ fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
     batches.iter().filter_map(|batch| batch["algorithm"].as_str()).collect()
 }
 
+/// A document of the database.
+struct Document {
+    module: String,
+    ca: Vec<u8>,
+    kind: String,
+    der: Vec<u8>,
+}
+
+/// Returns the documents of CAs with this algorithm, by batch and serial number.
+fn documents(scratch: &Scratch, algorithm: &str) -> Vec<Document> {
+    let connection = Connection::open(scratch.file("db")).expect("the database is there");
+    let select = "SELECT module, ca_certificate, kind, der FROM batches JOIN (
+            SELECT batch, serial, der, 'leaf' AS kind FROM certificates UNION ALL
+            SELECT batch, number, der, 'crl' FROM crls UNION ALL
+            SELECT batch, serial, der, 'ocsp' FROM ocsp_responses)
+        ON batch = id WHERE algorithm = ?1 ORDER BY id, serial";
+    let mut statement = connection.prepare(select).expect("valid SQL");
+    let rows = statement.query_map([algorithm], |row| {
+        Ok(Document { module: row.get(0)?, ca: row.get(1)?, kind: row.get(2)?, der: row.get(3)? })
+    });
+    rows.expect("the tables are there").map(|row| row.expect("a row")).collect()
+}
+
 /// Verifies every document with a signature of ML-DSA in the database.
 fn aws_lc_accepts_all_with_ml_dsa(scratch: &Scratch) {
-    let connection = Connection::open(scratch.file("db")).expect("the database is there");
     for (name, verification) in
         [("ml-dsa-44", &ML_DSA_44), ("ml-dsa-65", &ML_DSA_65), ("ml-dsa-87", &ML_DSA_87)]
     {
-        let select = "SELECT ca_certificate, der, kind FROM batches JOIN (
-                SELECT batch, der, 'certificate' AS kind FROM certificates UNION ALL
-                SELECT batch, der, 'CRL' FROM crls UNION ALL
-                SELECT batch, der, 'OCSP response' FROM ocsp_responses) ON batch = id WHERE algorithm = ?1";
-        let mut statement = connection.prepare(select).expect("valid SQL");
-        let rows = statement.query_map([name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-        for row in rows.expect("the tables are there") {
-            let (ca, mut der, kind): (Vec<u8>, Vec<u8>, String) = row.expect("a row");
-            if kind == "OCSP response" {
+        for Document { ca, kind, mut der, .. } in documents(scratch, name) {
+            if kind == "ocsp" {
                 der = ocsp_payload(&der).expect("a response").to_vec();
             }
             let ca = Certificate::from_der(&ca).expect("a certificate");
@@ -111,15 +125,25 @@ fn aws_lc_accepts_all_with_ml_dsa(scratch: &Scratch) {
     }
 }
 
-fn openssl_accepts(directory: &Path) {
+/// Verifies the documents of the first batch of this module and algorithm.
+fn openssl_accepts(scratch: &Scratch, module: &str, algorithm: &str) {
     if !has("openssl") {
         return;
     }
+    let all = documents(scratch, algorithm).into_iter().filter(|one| one.module == module);
+    // Later documents of a batch or of other batches are written first, and overwritten.
+    for Document { ca, kind, der, .. } in all.rev() {
+        fs::write(scratch.file("ca.der"), ca).expect("a file");
+        fs::write(scratch.file(&format!("{kind}.der")), der).expect("a file");
+    }
     let openssl = |arguments: &str| {
         let mut command = Command::new("openssl");
-        command.args(arguments.split(' ')).current_dir(directory);
+        command.args(arguments.split(' ')).current_dir(scratch.path());
         command
     };
+    for (kind, name) in [("x509", "ca"), ("x509", "leaf"), ("crl", "crl")] {
+        succeed(&mut openssl(&format!("{kind} -inform der -in {name}.der -out {name}.pem")));
+    }
     for (arguments, wanted) in [
         ("verify -x509_strict -CAfile ca.pem leaf.pem", "leaf.pem: OK"),
         ("crl -in crl.pem -CAfile ca.pem -noout -verify", "verify OK"),

@@ -30,7 +30,7 @@ const PIPELINE: Scenario = Scenario {
     command: &["pipeline", "--sizes", "1"],
     row: "ca_self_sign",
     title: "PKI pipeline",
-    outputs: &["--json", "--results", "--db", "--keep"],
+    outputs: &["--json", "--results", "--db"],
 };
 const TLS: Scenario = Scenario {
     command: &[

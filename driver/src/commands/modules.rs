@@ -60,8 +60,6 @@ pub struct Shared<'a> {
     /// The number of RSA subscriber key pairs that are reused.
     pub rsa_key_pool: u64,
     pub database: PathBuf,
-    /// The directory for documents that are kept.
-    pub keep: Option<&'a Path>,
     /// The result store.
     pub results: Option<&'a Path>,
 }
@@ -222,7 +220,6 @@ impl Modules {
             threads: shared.threads,
             rsa_key_pool: shared.rsa_key_pool,
             database: shared.database.clone(),
-            keep: shared.keep.map(Path::to_owned),
         };
         let stall = Duration::from_secs(self.stall_seconds);
         Ok(match Worker::start(&job, &environment, stall)? {

@@ -45,10 +45,6 @@ pub struct Pipeline {
     /// page from one of them.
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this
-    /// directory.
-    #[arg(long)]
-    keep: Option<PathBuf>,
     /// RSA key pairs of subscribers that a batch generates and reuses. 0 generates one for each
     /// certificate.
     #[arg(long, default_value_t = 16)]
@@ -76,15 +72,11 @@ impl Pipeline {
         if let Some(path) = &self.db {
             Database::open(path)?;
         }
-        if let Some(path) = &self.keep {
-            std::fs::create_dir_all(path).map_err(Error::io(path))?;
-        }
         let json = open_output(self.json.as_deref())?;
         let shared = Shared {
             threads,
             rsa_key_pool: self.rsa_key_pool,
             database: self.database(directory.path()),
-            keep: self.keep.as_deref(),
             results: self.results.as_deref(),
         };
         let plan = Plan::batches(&report.settings.algorithms, &self.sizes, self.min_seconds);

@@ -112,7 +112,6 @@ impl Tls {
             threads: options.most_threads(),
             rsa_key_pool: 0,
             database: PathBuf::new(),
-            keep: None,
         };
         let (worker, description) =
             Worker::start(&job, environment, jeton_child::UNLIMITED)?.map_err(Error::Failed)?;

@@ -7,7 +7,6 @@ use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, ocsp_r
 use x509_cert::ext::pkix::CrlReason;
 
 use super::database::Table;
-use super::keep::Sample;
 use super::verify::{Document, verify_all};
 use super::*;
 
@@ -41,20 +40,16 @@ struct Work<'a> {
 impl Run<'_> {
     /// Runs the stages. A run reads documents before it verifies them, because it verifies the
     /// bytes that the database returned. In [`STAGES`] these two stages have the opposite order.
-    pub(super) fn run(
-        &self,
-        engine: &mut dyn Engine,
-        database: &mut Database,
-    ) -> Result<(Times, Sample), Error> {
+    pub(super) fn run(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<Times, Error> {
         let result = self.stages(engine, database);
         // Destroy the keys even after a failure. The first error is the one to report.
         let cleared = engine.clear();
-        let done = result?;
+        let times = result?;
         cleared?;
-        Ok(done)
+        Ok(times)
     }
 
-    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<(Times, Sample), Error> {
+    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<Times, Error> {
         let mut clock = Clock::default();
         let key = engine.make_ca(self.profile.ca)?.to_der()?;
         let signer = Signer::of(&key)?;
@@ -68,13 +63,13 @@ impl Run<'_> {
         let batch = database.start_batch(self.module, self.algorithm, self.size, &ca)?;
 
         let mut work = Work { clock, engine, issuer: &issuer, database, batch };
-        let leaf = self.certificates(&mut work)?;
-        let crl = self.crl(&mut work)?;
-        let ocsp = self.ocsp(&mut work)?;
-        Ok((work.clock.times(), Sample { ca, leaf, crl, ocsp }))
+        self.certificates(&mut work)?;
+        self.crl(&mut work)?;
+        self.ocsp(&mut work)?;
+        Ok(work.clock.times())
     }
 
-    fn certificates(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
+    fn certificates(&self, work: &mut Work<'_>) -> Result<(), Error> {
         let Work { clock, engine, issuer, database, batch } = work;
         let issued = self.time_parts(clock, Stage::CertGen, || self.issue(*engine, issuer))?;
         self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, *batch, &issued))?;
@@ -83,11 +78,11 @@ impl Run<'_> {
             self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, *batch, self.size))?;
         self.time_parts(clock, Stage::CertVerify, || {
             verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::Certificate, &rows)
-        })?;
-        Ok(rows.into_iter().next().map(|(_, der)| der))
+        })
+        .map(drop)
     }
 
-    fn crl(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
+    fn crl(&self, work: &mut Work<'_>) -> Result<(), Error> {
         let Work { clock, engine, issuer, database, batch } = work;
         let revoked: Vec<_> = (1..=self.size).map(|serial| revoked(&serial_number(serial))).collect();
         let tbs = self.time(clock, Stage::CrlBuild, || Ok(issuer.crl_tbs(1, &revoked, STATUS_DAYS)?))?;
@@ -97,11 +92,11 @@ impl Run<'_> {
         let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, *batch, 1))?;
         self.time(clock, Stage::CrlVerify, || {
             verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::Crl, &rows)
-        })?;
-        Ok(rows.into_iter().next().map(|(_, der)| der))
+        })
+        .map(drop)
     }
 
-    fn ocsp(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
+    fn ocsp(&self, work: &mut Work<'_>) -> Result<(), Error> {
         let Work { clock, engine, issuer, database, batch } = work;
         let responder = Responder::new(issuer)?;
         let request = |serial| Ok(ocsp_request(issuer, &serial_number(serial))?);
@@ -124,8 +119,8 @@ impl Run<'_> {
             self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, *batch, self.size))?;
         self.time_parts(clock, Stage::OcspVerify, || {
             verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::OcspResponse, &rows)
-        })?;
-        Ok(rows.into_iter().next().map(|(_, der)| der))
+        })
+        .map(drop)
     }
 
     /// Generates the subscribers' key pairs, and issues a certificate for each serial number.

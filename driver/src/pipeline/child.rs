@@ -78,7 +78,7 @@ impl TakesTurns for BatchChild {
         let (module, size, rsa_key_pool) = (&*job.name, turn.size, job.rsa_key_pool);
         // Run the stages inside the pool, so that the current thread belongs to it in serial stages
         // too.
-        let (times, sample) = pool.install(|| {
+        let times = pool.install(|| {
             let progress = |stage: &'static str| {
                 if turn.round <= 1 || start.elapsed() >= SILENCE {
                     say(&Event::<()>::Progress { stage: stage.to_owned() });
@@ -87,13 +87,8 @@ impl TakesTurns for BatchChild {
             Run { module, profile, algorithm, size, rsa_key_pool, progress: &progress }
                 .run(engine.as_mut(), database)
         })?;
-        match (turn.round, &job.keep) {
-            (0, _) => database.forget_batch(module, algorithm, size)?,
-            // The name of a profile may have a slash, which would make two directories.
-            (1, Some(directory)) => {
-                sample.write(&directory.join(module).join(algorithm.replace('/', "+")))?;
-            }
-            _ => {}
+        if turn.round == 0 {
+            database.forget_batch(module, algorithm, size)?;
         }
         Ok(times)
     }

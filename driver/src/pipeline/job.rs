@@ -23,8 +23,6 @@ pub struct Job {
     /// certificate.
     pub rsa_key_pool: u64,
     pub database: PathBuf,
-    /// The directory for the documents that the user wants to keep.
-    pub keep: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
