@@ -12,39 +12,35 @@
 //! The token key is wrapped under the SO PIN and, if it is set, under the user PIN. Each wrapping
 //! uses Argon2id with its own salt and parameters.
 
+mod format;
 pub(crate) mod index;
 pub(in crate::store) mod inspection;
 pub(crate) mod sealing_key;
 pub mod summary;
 
-use allocator_api2::vec::Vec as MappedVec;
-use argon2::{Algorithm, Argon2, Block, Params, Version};
-use chacha20poly1305::aead::{Aead, KeyInit, Payload};
-use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
+use self::format::{AEAD_KEY, KdfRun, NONCE, TAG};
 use self::index::{INDEXER_KEY, Indexer};
 use self::sealing_key::{SealingId, SealingKey};
 use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
 use crate::backend::{Hash, Provider};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
-use crate::gate::{Gate, Permit};
 use crate::id::AttributeType;
 use crate::object::Attributes;
 use crate::object::attribute::{ObjectRules, ObjectTypes};
 use crate::object::value::Value;
-use crate::secret::{CIPHER_DEPTH, Mapped, Secret, wipe_stack};
+use crate::secret::Secret;
 use crate::store::{Change, Role, Row, Tag};
 
+pub use self::format::PinCost;
+
 const FORMAT: u8 = 1;
-const NONCE: usize = 24;
 /// The token key consists of the AEAD key, the key of the indexer and the key of row hashes.
 const KEY: usize = AEAD_KEY + INDEXER_KEY + ROW_HASH_KEY;
-const AEAD_KEY: usize = 32;
 const SALT: usize = 16;
-const TAG: usize = 16;
 
 /// The protection of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,15 +200,15 @@ impl TokenKey {
         old: Option<&[u8]>,
     ) -> Result<Vec<u8>> {
         let salt = match old {
-            Some(old) => PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.parameters.salt,
+            Some(old) => PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.salt,
             None => random()?,
         };
         let PinRules { memory_kib, passes, .. } = *rules;
-        let parameters = PinParameters { memory_kib, passes, salt, wrapped: Vec::new() };
-        let mut record = PinRecord { parameters, sealing: sealing.map(SealingKey::id) };
-        let key = record.derive(pin, sealing, Memory::of(&record.params()?)?)?;
-        let wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
-        record.parameters.wrapped = wrapped;
+        let cost = PinCost { memory_kib, passes };
+        let sealing_id = sealing.map(SealingKey::id);
+        let mut record = PinRecord { cost, salt, wrapped: Vec::new(), sealing: sealing_id };
+        let key = KdfRun::start(cost)?.derive(pin, sealing, &salt)?;
+        record.wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
         record.encode()
     }
 
@@ -224,26 +220,26 @@ impl TokenKey {
             error!(?role, "the PIN record is damaged");
             Error::TokenNotRecognized
         })?;
-        let memory = Memory::of(&record.params()?)?;
-        Ok(Unwrapping { role, record, sealing, memory })
+        let kdf = KdfRun::start(record.cost)?;
+        Ok(Unwrapping { role, record, sealing, kdf })
     }
 }
 
-/// A PIN record and the memory of Argon2id, ready for one attempt.
+/// A PIN record and a run of its KDF, ready for one attempt.
 pub(crate) struct Unwrapping {
     role: Role,
     record: PinRecord,
     sealing: Option<SealingKey>,
-    memory: Memory,
+    kdf: KdfRun,
 }
 
 impl Unwrapping {
     /// Tries a PIN. Fails with `PinIncorrect` if it is wrong or the record was altered, which
     /// cannot be distinguished.
     pub(crate) fn open(self, serial: &str, pin: &[u8]) -> Result<TokenKey> {
-        let Self { role, record, sealing, memory } = self;
-        let key = record.derive(pin, sealing.as_ref(), memory)?;
-        let wrapped = &record.parameters.wrapped;
+        let Self { role, record, sealing, kdf } = self;
+        let key = kdf.derive(pin, sealing.as_ref(), &record.salt)?;
+        let wrapped = &record.wrapped;
         let byte = wrapped.get(1).copied();
         let opened = open(&key, &[], &record.context(serial), wrapped);
         let opened = opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role)));
@@ -251,36 +247,10 @@ impl Unwrapping {
     }
 }
 
-/// The runs of Argon2id in this process.
-static GATE: Gate = Gate::new();
-
-/// The memory of Argon2id. `of` waits at the gate until there is room, and touches all of its
-/// pages. So if memory is short, `of` fails or the system kills the process, before a failure is
-/// counted. The memory is wiped when it is dropped, and goes back to the system.
-struct Memory {
-    blocks: MappedVec<Block, Mapped>,
-    // Dropped after the blocks are freed.
-    _permit: Permit,
-}
-
-impl Memory {
-    fn of(params: &Params) -> Result<Self> {
-        let count = params.block_count();
-        let permit = GATE.enter(params.m_cost());
-        let mut blocks = MappedVec::new_in(Mapped);
-        blocks.try_reserve_exact(count).map_err(|_| {
-            error!("Argon2id needs {count} KiB of memory");
-            Error::HostMemory
-        })?;
-        blocks.resize(count, Block::default());
-        Ok(Self { blocks, _permit: permit })
-    }
-}
-
 /// Returns the rules for a stronger PIN record: the greater of its own parameters and the
 /// configured ones. Returns `None` if the record is already strong enough.
 pub(crate) fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
-    let PinParameters { memory_kib, passes, .. } = postcard::from_bytes(record).ok()?;
+    let PinCost { memory_kib, passes } = pin_cost(record)?;
     let weak = memory_kib < rules.memory_kib || passes < rules.passes;
     weak.then(|| PinRules {
         memory_kib: memory_kib.max(rules.memory_kib),
@@ -289,19 +259,9 @@ pub(crate) fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
     })
 }
 
-/// The parameters of Argon2id in a PIN record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PinCost {
-    /// The memory in KiB.
-    pub memory_kib: u32,
-    /// The number of passes.
-    pub passes: u32,
-}
-
 /// Reads the parameters of Argon2id in a PIN record; `None` if it is malformed.
 pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
-    let PinParameters { memory_kib, passes, .. } = PinRecord::decode(record)?.parameters;
-    Some(PinCost { memory_kib, passes })
+    Some(PinRecord::decode(record)?.cost)
 }
 
 /// Identifies the PIN that is current: see [`Module::pin_mark`](crate::module::Module::pin_mark).
@@ -315,8 +275,8 @@ pub(crate) fn pin_mark(
     record: &[u8],
     provider: &Provider,
 ) -> Result<Option<PinMark>> {
-    let Some(PinRecord { parameters, .. }) = PinRecord::decode(record) else { return Ok(None) };
-    let text = [b"jeton PIN mark\0", &[role_byte(role)][..], &parameters.salt, serial.as_bytes()].concat();
+    let Some(PinRecord { salt, .. }) = PinRecord::decode(record) else { return Ok(None) };
+    let text = [b"jeton PIN mark\0", &[role_byte(role)][..], &salt, serial.as_bytes()].concat();
     let mut hash = [0; 32];
     provider.digest.hash(Hash::Sha256, &text, &mut hash)?;
     Ok(hash.first_chunk().copied())
@@ -384,65 +344,36 @@ impl<'a> PublicKeyRecord<'a> {
     }
 }
 
-/// A wrapped token key with the parameters to unwrap it. If there is a sealing key, its ID follows
-/// the parameters in the stored form.
+/// A wrapped token key with the parameters to unwrap it.
 struct PinRecord {
-    parameters: PinParameters,
+    cost: PinCost,
+    salt: [u8; SALT],
+    wrapped: Vec<u8>,
     sealing: Option<SealingId>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct PinParameters {
-    memory_kib: u32,
-    passes: u32,
-    salt: [u8; SALT],
-    wrapped: Vec<u8>,
-}
-
 impl PinRecord {
-    /// Decodes a PIN record; `None` if it is malformed, or if its Argon2 parameters are out of
-    /// range.
+    /// Decodes a PIN record; `None` if it is malformed, or if the cost is out of range. If there is
+    /// a sealing key, its ID is at the end.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (parameters, rest): (PinParameters, _) = postcard::take_from_bytes(bytes).ok()?;
+        let ((memory_kib, passes, salt, wrapped), rest) = postcard::take_from_bytes(bytes).ok()?;
         let sealing = if rest.is_empty() { None } else { Some(rest.try_into().ok()?) };
-        let fits = PinRules::MEMORY_KIB.contains(&parameters.memory_kib)
-            && PinRules::PASSES.contains(&parameters.passes);
-        fits.then_some(Self { parameters, sealing })
+        Some(Self { cost: PinCost::of(memory_kib, passes)?, salt, wrapped, sealing })
     }
 
     fn encode(&self) -> Result<Vec<u8>> {
-        let mut bytes = postcard::to_allocvec(&self.parameters).map_err(|_| Error::GeneralError)?;
+        let PinCost { memory_kib, passes } = self.cost;
+        let parts = (memory_kib, passes, self.salt, &self.wrapped);
+        let mut bytes = postcard::to_allocvec(&parts).map_err(|_| Error::GeneralError)?;
         bytes.extend(self.sealing.iter().flatten());
         Ok(bytes)
     }
 
-    fn params(&self) -> Result<Params> {
-        let PinParameters { memory_kib, passes, .. } = self.parameters;
-        Params::new(memory_kib, passes, 1, Some(AEAD_KEY)).map_err(log_argon2_failure)
-    }
-
-    fn derive(&self, pin: &[u8], sealing: Option<&SealingKey>, mut memory: Memory) -> Result<Secret> {
-        let mut key = Secret::zeroed(AEAD_KEY);
-        let secret = sealing.map(SealingKey::bytes).unwrap_or_default();
-        Argon2::new_with_secret(secret, Algorithm::Argon2id, Version::V0x13, self.params()?)
-            .and_then(|argon2| {
-                let salt = &self.parameters.salt;
-                argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.blocks[..])
-            })
-            .map_err(log_argon2_failure)?;
-        Ok(key)
-    }
-
     fn context(&self, serial: &str) -> Vec<u8> {
-        let PinParameters { memory_kib, passes, salt, .. } = &self.parameters;
+        let PinCost { memory_kib, passes } = self.cost;
         let sealing = self.sealing.as_ref().map(|id| &id[..]).unwrap_or_default();
-        [&memory_kib.to_le_bytes(), &passes.to_le_bytes(), &salt[..], serial.as_bytes(), sealing].concat()
+        [&memory_kib.to_le_bytes(), &passes.to_le_bytes(), &self.salt[..], serial.as_bytes(), sealing].concat()
     }
-}
-
-fn log_argon2_failure(reason: argon2::Error) -> Error {
-    error!("Argon2id: {reason}");
-    Error::DeviceError
 }
 
 /// The kind byte of a sealed summary.
@@ -462,30 +393,14 @@ fn context(serial: &str, id: i64) -> Vec<u8> {
 /// Returns `format | kind | nonce | ciphertext and tag`. The tag also authenticates the format, the
 /// kind, the context and `open`.
 fn seal(key: &[u8], kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
-    let nonce: [u8; NONCE] = random()?;
-    let aad = [&[FORMAT, kind], context, open].concat();
-    let sealed = cipher(key)
-        .ok_or(Error::GeneralError)?
-        .encrypt(&XNonce::from(nonce), Payload { msg: hidden, aad: &aad })
-        .map_err(|_| Error::GeneralError);
-    wipe_stack::<CIPHER_DEPTH>();
-    let sealed = sealed?;
-    Ok([&[FORMAT, kind], &nonce[..], &sealed].concat())
+    let head = [FORMAT, kind];
+    let sealed = format::seal(key, &[&head, context, open].concat(), hidden)?;
+    Ok([&head[..], &sealed].concat())
 }
 
 fn open(key: &[u8], open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
-    let (head, rest) = sealed.split_at_checked(2)?;
-    let (nonce, body) = rest.split_at_checked(NONCE)?;
-    let nonce: [u8; NONCE] = nonce.try_into().ok()?;
-    let aad = [head, context, open].concat();
-    // The cipher leaves blocks of the plaintext on the stack.
-    let opened = cipher(key)?.decrypt(&XNonce::from(nonce), Payload { msg: body, aad: &aad });
-    wipe_stack::<CIPHER_DEPTH>();
-    opened.ok().map(Secret::new)
-}
-
-fn cipher(key: &[u8]) -> Option<XChaCha20Poly1305> {
-    XChaCha20Poly1305::new_from_slice(key).ok()
+    let (head, sealed) = sealed.split_at_checked(2)?;
+    format::open(key, &[head, context, open].concat(), sealed)
 }
 
 /// A value in its stored form: numbers have 64 bits on every platform. `T` is the same type one
@@ -723,8 +638,9 @@ mod tests {
     #[test]
     fn a_pin_record_that_requests_too_much_memory_is_damaged() {
         let asking = |memory_kib, passes| {
-            let parameters = PinParameters { memory_kib, passes, salt: [0; SALT], wrapped: vec![0; 64] };
-            let record = PinRecord { parameters, sealing: None }.encode().expect("encoded");
+            let cost = PinCost { memory_kib, passes };
+            let record = PinRecord { cost, salt: [0; SALT], wrapped: vec![0; 64], sealing: None };
+            let record = record.encode().expect("encoded");
             unwrap("serial", Role::User, b"1234", &record, None).err()
         };
         assert_eq!(asking(8, 1), Some(Error::PinIncorrect));
