@@ -21,6 +21,16 @@ pub trait Ciphers: Sync {
     /// Creates an authenticated cipher for whole messages, for one session. Fails with
     /// `KeySizeRange` if the length of the key does not fit.
     fn aead(&self, scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>>;
+    /// Encrypts a message with GCM, AES-256 and a random nonce that the library chooses. Returns
+    /// the nonce of 12 bytes, the ciphertext and the tag of 16 bytes.
+    fn seal_gcm(&self, key: &[u8], aad: &[u8], input: &[u8]) -> Result<Vec<u8>> {
+        let mut sealed = vec![0; 12 + input.len() + 16];
+        let (nonce, rest) = sealed.split_at_mut(12);
+        let (out, tag) = rest.split_at_mut(input.len());
+        getrandom::fill(nonce).map_err(|_| Error::DeviceError)?;
+        self.aead(AeadScheme::AesGcm, key)?.seal(nonce, aad, input, out, tag)?;
+        Ok(sealed)
+    }
 }
 
 /// Encrypts and decrypts whole messages with one key. Each message has its own nonce and tag

@@ -19,6 +19,18 @@ pub(super) fn chacha20_poly1305(key: &[u8]) -> Result<Box<dyn Aead>> {
     Ok(Box::new(Poly1305(AeadCtx::chacha20_poly1305(key.as_array().ok_or(Error::KeySizeRange)?)?)))
 }
 
+pub(super) fn seal_gcm(key: &[u8], aad: &[u8], input: &[u8]) -> Result<Vec<u8>> {
+    let context = AeadCtx::aes_256_gcm_with_own_nonces(key.as_array().ok_or(Error::KeySizeRange)?)?;
+    let len = AeadCtx::NONCE_LEN + input.len();
+    // The library writes the nonce after the tag.
+    let mut sealed = vec![0; len + AeadCtx::TAG_LEN + AeadCtx::NONCE_LEN];
+    let (start, tag) = sealed.split_at_mut(len);
+    context.scatter(&[], aad, input, &mut start[AeadCtx::NONCE_LEN..], tag)?;
+    start[..AeadCtx::NONCE_LEN].copy_from_slice(&tag[AeadCtx::TAG_LEN..]);
+    sealed.truncate(len + AeadCtx::TAG_LEN);
+    Ok(sealed)
+}
+
 /// An AES key, and the context that was last built from it.
 struct Kept {
     key: Secret,

@@ -70,6 +70,10 @@ impl Ciphers for AllCiphers {
             AeadScheme::ChaCha20Poly1305 => message::chacha20_poly1305(key),
         }
     }
+
+    fn seal_gcm(&self, key: &[u8], aad: &[u8], input: &[u8]) -> Result<Vec<u8>> {
+        message::seal_gcm(key, aad, input)
+    }
 }
 
 /// Returns the cipher for XTS. AWS-LC has it with AES-256, but not with AES-128.

@@ -344,11 +344,17 @@ impl AeadCtx {
         Self::new(method, key, AeadScheme::AesGcm)
     }
 
+    /// Creates a context that encrypts with random nonces of its own.
+    pub(crate) fn aes_256_gcm_with_own_nonces(key: &[u8; 32]) -> Result<Self> {
+        // SAFETY: the function has no arguments and returns a pointer to a static.
+        Self::new(unsafe { aws::EVP_aead_aes_256_gcm_randnonce() }, key, AeadScheme::AesGcm)
+    }
+
     /// Creates a context. `method` is a static that accepts keys of this length.
     fn new(method: *const aws::EVP_AEAD, key: &[u8], scheme: AeadScheme) -> Result<Self> {
         // SAFETY: the callers in this file pass a static and a key of the length that it requires.
-        // 16 is a valid tag length.
-        let context = unsafe { aws::EVP_AEAD_CTX_new(method, key.as_ptr(), key.len(), Self::TAG_LEN) };
+        // The length 0 of the tag means the default.
+        let context = unsafe { aws::EVP_AEAD_CTX_new(method, key.as_ptr(), key.len(), 0) };
         let context = owned("EVP_AEAD_CTX_new", context)?;
         Ok(Self { context, scheme })
     }
@@ -361,6 +367,20 @@ impl AeadCtx {
         input: &[u8],
         out: &mut [u8],
         tag: &mut [u8; Self::TAG_LEN],
+    ) -> Result<()> {
+        self.scatter(nonce, aad, input, out, tag)
+    }
+
+    /// Encrypts `input` into `out`, which has the same length. A context with own nonces takes an
+    /// empty nonce, and writes its own one after the tag.
+    #[inline]
+    pub(crate) fn scatter(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        input: &[u8],
+        out: &mut [u8],
+        tag: &mut [u8],
     ) -> Result<()> {
         if input.len() != out.len() {
             return Err(Error::DataLenRange);
