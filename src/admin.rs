@@ -21,8 +21,9 @@ use crate::error::{Error, Result};
 use crate::file;
 use crate::id::SlotId;
 use crate::secret::Secret;
+pub use crate::store::seal::PinCost;
 use crate::store::seal::sealing_key::{self, SealingKey};
-use crate::store::seal::{self, PinCost, pin_cost};
+use crate::store::seal::{self, pin_cost};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{self, Header, PinState, ServerState, Store};
 use crate::token::{Sealing, Token};
@@ -53,7 +54,7 @@ pub struct PinInfo {
     pub failures: u32,
     /// The number of wrong PINs that locks this PIN.
     pub limit: u32,
-    /// The parameters of Argon2id; `None` if the record is damaged.
+    /// The KDF and its parameters; `None` if the record is damaged.
     pub cost: Option<PinCost>,
     /// The ID of the sealing key that the PIN needs; `None` if it needs no sealing key.
     pub sealing_key: Option<String>,

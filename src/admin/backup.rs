@@ -233,7 +233,7 @@ fn unwrap(header: &Header, login: Login<'_>, settings: &Settings) -> Outcome<Tok
 fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Settings) -> Outcome<Facts> {
     let old = unwrap(header, Login { role: Role::SecurityOfficer, pin: pins.so }, settings)?;
     let facts = facts(store, header, Some(&old))?;
-    let (key, serial) = (TokenKey::generate()?, new_serial()?);
+    let (key, serial) = (TokenKey::generate(old.format())?, new_serial()?);
     let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
     let wrap = |role, pin| key.wrap(&serial, role, pin, &settings.pins, sealing.as_ref(), None);
     let so = (header.so.record.clone(), wrap(Role::SecurityOfficer, pins.so)?);

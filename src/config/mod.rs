@@ -59,6 +59,8 @@ const DESCRIPTORS: usize = 8;
 pub struct Settings {
     /// The directory of the token files.
     pub token_dir: PathBuf,
+    /// The algorithms of the files of new tokens.
+    pub token_format: Format,
     /// The backend that does the cryptography.
     pub provider: &'static Provider,
     /// The offered mechanisms, sorted by number.
@@ -133,6 +135,22 @@ impl Default for PinRules {
             passes: 2,
             uncounted_delay: Self::UNCOUNTED_DELAY,
         }
+    }
+}
+
+/// The algorithms that protect a token. The number is the first byte of each record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Argon2id, XChaCha20-Poly1305 and SipHash-2-4.
+    Standard = 1,
+    /// PBKDF2 and HMAC with SHA-256, and AES-256-GCM with nonces of the library (docs/fips.md).
+    Fips = 2,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        if cfg!(feature = "fips") { Self::Fips } else { Self::Standard }
     }
 }
 
@@ -238,6 +256,7 @@ impl Settings {
         let unusable = |reason: &str| refuse("store.sealing-key", &reason);
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
+            token_format: file.token_format,
             provider,
             mechanisms: offered(&file.mechanisms, &file.policy, &curves)?,
             min_rsa_bits: within("mechanisms.min-rsa-bits", rsa_bits, MIN_RSA_BITS)?,
@@ -325,6 +344,7 @@ impl Settings {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
     token_dir: Option<PathBuf>,
+    token_format: Format,
     backend: Option<String>,
     lanes: Option<bool>,
     log: LogRules,

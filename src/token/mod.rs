@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tracing::error;
 
 use crate::backend::Provider;
-use crate::config::Settings;
+use crate::config::{Format, Settings};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::mechanism::rule::{Policy, Source};
@@ -193,7 +193,7 @@ impl Token {
         settings: &Settings,
         change: Change,
     ) -> Result<Header> {
-        let key = TokenKey::generate()?;
+        let key = TokenKey::generate(settings.token_format)?;
         let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
         let record =
             key.wrap(&serial, Role::SecurityOfficer, so_pin, &settings.pins, sealing.as_ref(), None)?;
@@ -549,7 +549,8 @@ impl UniqueIds {
 fn public_indexer(serial: &str) -> Indexer {
     let mut key = [0; INDEXER_KEY];
     key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
-    Indexer::new(&key)
+    // A key that everybody knows protects nothing, so the fast hash is right in every format.
+    Indexer::new(Format::Standard, &key)
 }
 
 /// Returns a new serial number: 64 random bits in hexadecimal.

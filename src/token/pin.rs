@@ -97,8 +97,8 @@ impl Drop for Erasing<'_> {
 }
 
 /// An attacker who has the file can guess a PIN with fewer bytes within hours. Such a PIN is
-/// allowed, and the log warns about it.
-const SHORT: usize = 8;
+/// allowed, and the log warns about it. The validated module asks for a password of 14 bytes.
+const SHORT: usize = if cfg!(feature = "fips") { 14 } else { 8 };
 
 impl Token {
     /// Initialises the token again. Needs the current SO PIN. Destroys all objects and the user

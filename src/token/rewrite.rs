@@ -78,7 +78,8 @@ impl Token {
 
     /// Makes a new token key, and replaces all records and both PIN records in one transaction.
     /// Needs the user's PIN if it is set. Logs out every process, as `C_InitToken` does. `old` is
-    /// another sealing key that the current PIN records may need.
+    /// another sealing key that the current PIN records may need. The token keeps
+    /// its format.
     pub(crate) fn rekey(
         &self,
         so_pin: &[u8],
@@ -101,7 +102,7 @@ impl Token {
         if user.as_ref().is_some_and(|(_, user)| user.incarnation != so.incarnation) {
             return Err(Error::DeviceRemoved);
         }
-        let key = TokenKey::generate()?;
+        let key = TokenKey::generate(so.key.format())?;
         let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref(), None);
         let new = wrap(Role::SecurityOfficer, so_pin)?;
         let user = match user {

@@ -159,7 +159,7 @@ pub fn case() {
     let (mut counts, mut kills) = (Counts::new(limit), 0);
     let mut count = |said: Vec<String>| said.iter().for_each(|line| counts.add(line).expect("a new use"));
     while kills < rounds {
-        std::thread::sleep(Duration::from_millis(random.below(150)));
+        std::thread::sleep(pause(&mut random));
         let place = random.below(WORKERS as u64) as usize;
         let killed = std::mem::replace(&mut workers[place], start(&mut random));
         count(killed.kill());

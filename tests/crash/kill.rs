@@ -22,7 +22,7 @@ pub fn case() {
     };
     let mut workers: Vec<_> = (0..WORKERS).map(|place| Some(start(place, 0, &mut random))).collect();
     while workers.iter().any(Option::is_some) {
-        std::thread::sleep(Duration::from_millis(random.below(150)));
+        std::thread::sleep(pause(&mut random));
         let last = counts.kills >= rounds;
         let victims = match random.below(4) {
             0 => (0..WORKERS).collect(),

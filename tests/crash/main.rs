@@ -27,6 +27,8 @@
 //!   (3000)
 //! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
 //!
+//! With `JETON_TEST_FORMAT=fips` the tokens have this format, whose logins take longer.
+//!
 //! With `JETON_TEST_STORE=postgresql` the tokens of the cases are in a database, and the cases that
 //! are about files do not run.
 //!
@@ -83,8 +85,8 @@ use prelude::*;
 #[cfg(feature = "postgresql")]
 use process::token_in;
 use process::{
-    Process, Random, argument, client, directory, number, numbers, ready, role_of, rounds, seconds, texts,
-    together, token, try_with, unlock, with,
+    Process, Random, argument, client, directory, number, numbers, pause, ready, role_of, rounds, seconds,
+    texts, together, token, try_with, unlock, with,
 };
 use vfs::Event;
 

@@ -133,7 +133,7 @@ pub fn kill_case() {
             (Process::start("many", &directory, (&name, seed)), name)
         };
         let running: Vec<_> = (0..2).map(|place| start(place, random.below(u64::MAX))).collect();
-        std::thread::sleep(Duration::from_millis(200 + random.below(400)));
+        std::thread::sleep(Duration::from_millis(200 + random.below(250)) + pause(&mut random));
         // All processes are dead before the check.
         let dead: Vec<_> = running.into_iter().map(|(process, name)| (process.kill(), name)).collect();
         for (said, name) in dead {

@@ -43,6 +43,12 @@ pub fn number<T: FromStr>(name: &str, default: T) -> T {
     }
 }
 
+/// Returns a random pause before a kill. It is longer if a login alone takes more than 0.1 s.
+pub fn pause(random: &mut Random) -> Duration {
+    let longest = if std::env::var_os(FORMAT).is_some() { 1500 } else { 150 };
+    Duration::from_millis(random.below(longest))
+}
+
 /// The number of kills, and of power cuts.
 pub fn rounds() -> u64 {
     number("JETON_CRASH_ROUNDS", 12)

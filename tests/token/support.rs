@@ -77,6 +77,8 @@ pub fn release_later(holder: &File) {
 /// An environment variable. With the value `postgresql`, the tests store tokens in PostgreSQL
 /// instead of files.
 const STORE: &str = "JETON_TEST_STORE";
+/// An environment variable with the format of new token files, such as `fips`.
+pub const FORMAT: &str = "JETON_TEST_FORMAT";
 /// The name of a file in the directory of the tokens. It contains the address of the server.
 const URL: &str = "url";
 
@@ -158,8 +160,11 @@ impl Directory {
         )
     }
 
-    /// Adds the server, if there is one, to the section `store` of a configuration.
+    /// Adds the format of the tests, and the server, if there is one, to the section `store` of a
+    /// configuration.
     pub fn with_server(&self, more: &str) -> String {
+        let format = std::env::var(FORMAT).map(|format| format!("{more}, token-format = '{format}'"));
+        let more = &format.unwrap_or_else(|_| more.to_owned());
         let Ok(url) = std::fs::read_to_string(self.path.join(URL)) else { return more.to_owned() };
         let keys = format!("url = '{url}', schema = '{}'", self.schema());
         match more.split_once("store = {") {

@@ -18,7 +18,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::register::{Register, now};
-use crate::token_file::{self, Info, Login, PinInfo, Role, TokenFile};
+use crate::token_file::{self, Info, Login, PinCost, PinInfo, Role, TokenFile};
 use crate::{Cause, Error};
 
 /// How old a file must be to count as left over. A process may still be creating a newer file. A
@@ -514,12 +514,13 @@ fn pins(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Vec<Find
                 format!("a login with the right PIN, or jeton pin reset --failures --serial {serial}");
             findings.push(Finding::new("wrong-pins", Some(path), problem, remedy));
         }
-        let Some(cost) = pin.cost else { continue };
-        let weaker = cost.memory_kib < memory || cost.passes < passes;
-        if weaker || u64::from(cost.memory_kib) * u64::from(cost.passes) < LEAST_COST {
+        let Some(PinCost::Argon2id { memory_kib: its_memory, passes: its_passes }) = pin.cost else {
+            continue;
+        };
+        let weaker = its_memory < memory || its_passes < passes;
+        if weaker || u64::from(its_memory) * u64::from(its_passes) < LEAST_COST {
             let problem = format!(
-                "the {whose} PIN is protected by Argon2id with {} KiB and {} passes only",
-                cost.memory_kib, cost.passes
+                "the {whose} PIN is protected by Argon2id with {its_memory} KiB and {its_passes} passes only"
             );
             let login = format!("a login of the {whose} makes it as strong as the configuration says");
             let remedy =

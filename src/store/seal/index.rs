@@ -9,6 +9,8 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher24;
 use smallvec::SmallVec;
 
+use super::format::hmac;
+use crate::config::Format;
 use crate::id::AttributeType as A;
 use crate::object::Attributes;
 use crate::object::value::Value;
@@ -36,15 +38,18 @@ pub(in crate::store) fn decode(bytes: &[u8]) -> IndexKeys {
 }
 
 /// Computes index keys with a secret key.
-pub(crate) struct Indexer(Secret);
+pub(crate) struct Indexer {
+    format: Format,
+    key: Secret,
+}
 
 impl Indexer {
-    pub(crate) fn new(key: &[u8; INDEXER_KEY]) -> Self {
-        Self(Secret::from(&key[..]))
+    pub(crate) fn new(format: Format, key: &[u8; INDEXER_KEY]) -> Self {
+        Self { format, key: Secret::from(&key[..]) }
     }
 
     pub(in crate::store) fn key(&self) -> &[u8; INDEXER_KEY] {
-        self.0.as_array().expect("the length that it was made with")
+        self.key.as_array().expect("the length that it was made with")
     }
 
     /// Returns the index key of a value; `None` for attributes that are not indexed. An empty value
@@ -67,9 +72,12 @@ impl Indexer {
     }
 
     fn hash(&self, id: A, bytes: &[u8]) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(self.key());
         // Not write_u64, which depends on the machine's byte order: index keys are stored.
         let id = id.0.to_le_bytes();
+        if self.format == Format::Fips {
+            return u128::from_le_bytes(hmac(self.key(), &[&id, bytes])) as u64;
+        }
+        let mut hasher = SipHasher24::new_with_key(self.key());
         let mut joined = [0; 64];
         match joined.get_mut(..id.len() + bytes.len()) {
             // Both arms hash the same bytes. One call needs fewer instructions than two.

@@ -1,8 +1,9 @@
 //! The stored form of objects and of the token key.
 //!
-//! A record is `format (1) | kind (1) | nonce (24) | body`. XChaCha20-Poly1305 under the token key
-//! authenticates the whole record, together with the token's serial number and the record's number.
-//! So a record cannot be changed, and cannot replace another record.
+//! A record is `format (1) | kind (1) | nonce | body`. The [format] determines the algorithms. The
+//! cipher under the token key authenticates the whole record, together with the token's serial
+//! number and the record's number. So a record cannot be changed, and cannot replace another
+//! record.
 //!
 //! The body of a private object is encrypted. The body of a public object is readable without a
 //! login, and the next login verifies its tag. (So a token object can only be written while the
@@ -10,7 +11,7 @@
 //! attributes are encrypted and the others are readable, so that no key is stored in clear.
 //!
 //! The token key is wrapped under the SO PIN and, if it is set, under the user PIN. Each wrapping
-//! uses Argon2id with its own salt and parameters.
+//! uses a KDF with its own salt and parameters.
 
 mod format;
 pub(crate) mod index;
@@ -21,12 +22,12 @@ pub mod summary;
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
-use self::format::{AEAD_KEY, KdfRun, NONCE, TAG};
+use self::format::{AEAD_KEY, KdfRun, TAG};
 use self::index::{INDEXER_KEY, Indexer};
 use self::sealing_key::{SealingId, SealingKey};
 use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
 use crate::backend::{Hash, Provider};
-use crate::config::PinRules;
+use crate::config::{Format, PinRules};
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
 use crate::object::Attributes;
@@ -37,7 +38,6 @@ use crate::store::{Change, Role, Row, Tag};
 
 pub use self::format::PinCost;
 
-const FORMAT: u8 = 1;
 /// The token key consists of the AEAD key, the key of the indexer and the key of row hashes.
 const KEY: usize = AEAD_KEY + INDEXER_KEY + ROW_HASH_KEY;
 const SALT: usize = 16;
@@ -65,8 +65,7 @@ impl Kind {
 
     /// Returns the protection of a record; `None` if this version does not know its format.
     pub(crate) fn of(record: &[u8]) -> Option<Self> {
-        let [FORMAT, kind, ..] = record else { return None };
-        [Self::Private, Self::Public, Self::PublicKey].into_iter().find(|known| known.byte() == *kind)
+        Head::of(record).map(|head| head.kind)
     }
 
     fn byte(self) -> u8 {
@@ -74,7 +73,27 @@ impl Kind {
     }
 }
 
-/// Returns random bytes from the operating system.
+/// The start of a record.
+struct Head {
+    kind: Kind,
+    /// The length with the nonce.
+    len: usize,
+}
+
+impl Head {
+    fn of(record: &[u8]) -> Option<Self> {
+        let [format, kind, ..] = record else { return None };
+        let mut kinds = [Kind::Private, Kind::Public, Kind::PublicKey].into_iter();
+        let kind = kinds.find(|known| known.byte() == *kind)?;
+        Some(Self { kind, len: head_len(Format::numbered(*format)?) })
+    }
+}
+
+const fn head_len(format: Format) -> usize {
+    2 + format.nonce_len()
+}
+
+/// Returns random bytes from the operating system, or from the validated module.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     fill_random(&mut bytes)?;
@@ -82,6 +101,9 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
 }
 
 fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    if cfg!(feature = "fips") {
+        return Provider::ALL[0].random.fill(bytes);
+    }
     getrandom::fill(bytes).map_err(|reason| {
         error!("no random bytes: {reason}");
         Error::DeviceError
@@ -89,6 +111,7 @@ fn fill_random(bytes: &mut [u8]) -> Result<()> {
 }
 
 pub(crate) struct TokenKey {
+    format: Format,
     bytes: Secret,
     indexer: Indexer,
     row_hasher: RowHasher,
@@ -96,21 +119,25 @@ pub(crate) struct TokenKey {
 
 impl TokenKey {
     /// Generates a token key.
-    pub(crate) fn generate() -> Result<Self> {
+    pub(crate) fn generate(format: Format) -> Result<Self> {
         let mut key = Secret::zeroed(KEY);
         fill_random(&mut key)?;
-        Self::new(key).ok_or(Error::GeneralError)
+        Self::new(format, key).ok_or(Error::GeneralError)
     }
 
-    fn new(bytes: Secret) -> Option<Self> {
+    fn new(format: Format, bytes: Secret) -> Option<Self> {
         let (indexer, row_hasher) = bytes.get(AEAD_KEY..)?.split_at_checked(INDEXER_KEY)?;
-        let (indexer, row_hasher) =
-            (Indexer::new(indexer.try_into().ok()?), RowHasher::new(row_hasher.try_into().ok()?));
-        Some(Self { bytes, indexer, row_hasher })
+        let indexer = Indexer::new(format, indexer.try_into().ok()?);
+        let row_hasher = RowHasher::new(format, row_hasher.try_into().ok()?);
+        Some(Self { format, bytes, indexer, row_hasher })
     }
 
-    fn aead(&self) -> &[u8] {
-        &self.bytes[..AEAD_KEY]
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    fn aead(&self) -> Cipher<'_> {
+        Cipher { format: self.format, key: &self.bytes[..AEAD_KEY] }
     }
 
     /// Returns the indexer for private objects.
@@ -123,12 +150,16 @@ impl TokenKey {
     }
 
     pub(crate) fn seal_summary(&self, serial: &str, summary: &Summary) -> Result<Vec<u8>> {
-        seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
+        if self.format == Format::Fips && summary.sealed > MOST_SEALED {
+            error!(token = serial, "the token key has encrypted as much as it may: jeton rekey");
+            return Err(Error::DeviceError);
+        }
+        self.aead().seal(SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
     }
 
     /// Opens the summary with this change number; `None` if it was altered or has another number.
     pub(crate) fn open_summary(&self, serial: &str, change: Change, sealed: &[u8]) -> Option<Summary> {
-        let opened = open(self.aead(), &[], serial.as_bytes(), sealed)?;
+        let opened = self.aead().open(&[], serial.as_bytes(), sealed)?;
         let right = sealed.get(1) == Some(&SUMMARY);
         Summary::decode(&opened).filter(|summary| right && summary.change == change.0)
     }
@@ -146,10 +177,10 @@ impl TokenKey {
         let private = kind == Kind::Private;
         let context = context(serial, id);
         let record = match kind {
-            Kind::Private => seal(self.aead(), kind.byte(), &[], &context, &encode(attributes, |_| true)?)?,
+            Kind::Private => self.aead().seal(kind.byte(), &[], &context, &encode(attributes, |_| true)?)?,
             Kind::Public => {
                 let body = encode(attributes, |_| true)?;
-                let tag = seal(self.aead(), kind.byte(), &body, &context, &[])?;
+                let tag = self.aead().seal(kind.byte(), &body, &context, &[])?;
                 [&tag[..], &body[..]].concat()
             }
             Kind::PublicKey => {
@@ -157,8 +188,8 @@ impl TokenKey {
                 let len = u32::try_from(body.len()).map_err(|_| Error::GeneralError)?;
                 let readable = [&len.to_le_bytes(), &body[..]].concat();
                 let secret = encode(attributes, |id| is_sealed(id, attributes.object_type()))?;
-                let sealed = seal(self.aead(), kind.byte(), &readable, &context, &secret)?;
-                let (head, sealed) = sealed.split_at(2 + NONCE);
+                let sealed = self.aead().seal(kind.byte(), &readable, &context, &secret)?;
+                let (head, sealed) = sealed.split_at(head_len(self.format));
                 [head, &readable, sealed].concat()
             }
         };
@@ -171,15 +202,15 @@ impl TokenKey {
     pub(crate) fn open(&self, serial: &str, id: i64, record: &[u8]) -> Option<Attributes> {
         let context = context(serial, id);
         match Kind::of(record)? {
-            Kind::Private => decode(&open(self.aead(), &[], &context, record)?),
+            Kind::Private => decode(&self.aead().open(&[], &context, record)?),
             Kind::Public => {
-                let (tag, body) = record.split_at_checked(2 + NONCE + TAG)?;
-                open(self.aead(), body, &context, tag)?;
+                let (tag, body) = record.split_at_checked(head_len(self.format) + TAG)?;
+                self.aead().open(body, &context, tag)?;
                 decode(body)
             }
             Kind::PublicKey => {
                 let PublicKeyRecord { head, readable, body, sealed } = PublicKeyRecord::of(record)?;
-                let secret = open(self.aead(), readable, &context, &[head, sealed].concat())?;
+                let secret = self.aead().open(readable, &context, &[head, sealed].concat())?;
                 let mut attributes = decode(body)?;
                 decode_into(&mut attributes, &secret)?;
                 Some(attributes)
@@ -203,12 +234,12 @@ impl TokenKey {
             Some(old) => PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.salt,
             None => random()?,
         };
-        let PinRules { memory_kib, passes, .. } = *rules;
-        let cost = PinCost { memory_kib, passes };
+        let cost = PinCost::of_new(self.format, rules)?;
         let sealing_id = sealing.map(SealingKey::id);
         let mut record = PinRecord { cost, salt, wrapped: Vec::new(), sealing: sealing_id };
         let key = KdfRun::start(cost)?.derive(pin, sealing, &salt)?;
-        record.wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
+        let cipher = Cipher { format: self.format, key: &key };
+        record.wrapped = cipher.seal(role_byte(role), &[], &record.context(serial), &self.bytes)?;
         record.encode()
     }
 
@@ -241,16 +272,17 @@ impl Unwrapping {
         let key = kdf.derive(pin, sealing.as_ref(), &record.salt)?;
         let wrapped = &record.wrapped;
         let byte = wrapped.get(1).copied();
-        let opened = open(&key, &[], &record.context(serial), wrapped);
+        let format = record.cost.format();
+        let opened = Cipher { format, key: &key }.open(&[], &record.context(serial), wrapped);
         let opened = opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role)));
-        opened.and_then(TokenKey::new).ok_or(Error::PinIncorrect)
+        opened.and_then(|key| TokenKey::new(format, key)).ok_or(Error::PinIncorrect)
     }
 }
 
 /// Returns the rules for a stronger PIN record: the greater of its own parameters and the
-/// configured ones. Returns `None` if the record is already strong enough.
+/// configured ones. Returns `None` if the record is already strong enough, or uses PBKDF2.
 pub(crate) fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
-    let PinCost { memory_kib, passes } = pin_cost(record)?;
+    let PinCost::Argon2id { memory_kib, passes } = pin_cost(record)? else { return None };
     let weak = memory_kib < rules.memory_kib || passes < rules.passes;
     weak.then(|| PinRules {
         memory_kib: memory_kib.max(rules.memory_kib),
@@ -259,7 +291,7 @@ pub(crate) fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
     })
 }
 
-/// Reads the parameters of Argon2id in a PIN record; `None` if it is malformed.
+/// Reads the KDF of a PIN record; `None` if it is malformed.
 pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
     Some(PinRecord::decode(record)?.cost)
 }
@@ -289,9 +321,9 @@ pub(crate) fn sealing_id(record: &[u8]) -> Option<SealingId> {
 
 /// Returns the authentication tag of a record; `None` if it is malformed.
 pub fn tag(record: &[u8]) -> Option<Tag> {
-    match Kind::of(record)? {
-        Kind::Private | Kind::PublicKey => record.last_chunk().copied(),
-        Kind::Public => record.get(2 + NONCE..)?.first_chunk().copied(),
+    match Head::of(record)? {
+        Head { kind: Kind::Public, len } => record.get(len..)?.first_chunk().copied(),
+        _ => record.last_chunk().copied(),
     }
 }
 
@@ -299,9 +331,10 @@ pub fn tag(record: &[u8]) -> Option<Tag> {
 /// malformed. Format 2 of the file stored the secret attributes of keys with `CKA_PRIVATE` false in
 /// clear: they are skipped here.
 pub fn peek(record: &[u8]) -> Option<Attributes> {
-    let body = match Kind::of(record)? {
+    let head = Head::of(record)?;
+    let body = match head.kind {
         Kind::Private => return None,
-        Kind::Public => record.get(2 + NONCE + TAG..)?,
+        Kind::Public => record.get(head.len + TAG..)?,
         Kind::PublicKey => PublicKeyRecord::of(record)?.body,
     };
     let mut attributes = decode(body)?;
@@ -337,7 +370,7 @@ struct PublicKeyRecord<'a> {
 
 impl<'a> PublicKeyRecord<'a> {
     fn of(record: &'a [u8]) -> Option<Self> {
-        let (head, rest) = record.split_at_checked(2 + NONCE)?;
+        let (head, rest) = record.split_at_checked(Head::of(record)?.len)?;
         let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
         let (readable, sealed) = rest.split_at_checked(len.checked_add(4)?)?;
         Some(Self { head, readable, body: &readable[4..], sealed })
@@ -358,11 +391,11 @@ impl PinRecord {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let ((memory_kib, passes, salt, wrapped), rest) = postcard::take_from_bytes(bytes).ok()?;
         let sealing = if rest.is_empty() { None } else { Some(rest.try_into().ok()?) };
-        Some(Self { cost: PinCost::of(memory_kib, passes)?, salt, wrapped, sealing })
+        Some(Self { cost: PinCost::decode(memory_kib, passes)?, salt, wrapped, sealing })
     }
 
     fn encode(&self) -> Result<Vec<u8>> {
-        let PinCost { memory_kib, passes } = self.cost;
+        let (memory_kib, passes) = self.cost.encode();
         let parts = (memory_kib, passes, self.salt, &self.wrapped);
         let mut bytes = postcard::to_allocvec(&parts).map_err(|_| Error::GeneralError)?;
         bytes.extend(self.sealing.iter().flatten());
@@ -370,11 +403,16 @@ impl PinRecord {
     }
 
     fn context(&self, serial: &str) -> Vec<u8> {
-        let PinCost { memory_kib, passes } = self.cost;
+        let (memory_kib, passes) = self.cost.encode();
         let sealing = self.sealing.as_ref().map(|id| &id[..]).unwrap_or_default();
-        [&memory_kib.to_le_bytes(), &passes.to_le_bytes(), &self.salt[..], serial.as_bytes(), sealing].concat()
+        [&memory_kib.to_le_bytes(), &passes.to_le_bytes(), &self.salt[..], serial.as_bytes(), sealing]
+            .concat()
     }
 }
+
+/// The largest number of records and summaries that a token key of [`Format::Fips`] encrypts. SP
+/// 800-38D, 8.3, permits 2^32 random nonces. The others are for commits that were not completed.
+const MOST_SEALED: u64 = 1 << 31;
 
 /// The kind byte of a sealed summary.
 const SUMMARY: u8 = 32;
@@ -390,17 +428,25 @@ fn context(serial: &str, id: i64) -> Vec<u8> {
     [&id.to_le_bytes(), serial.as_bytes()].concat()
 }
 
-/// Returns `format | kind | nonce | ciphertext and tag`. The tag also authenticates the format, the
-/// kind, the context and `open`.
-fn seal(key: &[u8], kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
-    let head = [FORMAT, kind];
-    let sealed = format::seal(key, &[&head, context, open].concat(), hidden)?;
-    Ok([&head[..], &sealed].concat())
+/// A key, and the format that determines its cipher.
+struct Cipher<'a> {
+    format: Format,
+    key: &'a [u8],
 }
 
-fn open(key: &[u8], open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
-    let (head, sealed) = sealed.split_at_checked(2)?;
-    format::open(key, &[head, context, open].concat(), sealed)
+impl Cipher<'_> {
+    /// Returns `format | kind | nonce | ciphertext and tag`. The tag also authenticates the format,
+    /// the kind, the context and `open`.
+    fn seal(&self, kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
+        let head = [self.format as u8, kind];
+        let sealed = self.format.seal(self.key, &[&head, context, open].concat(), hidden)?;
+        Ok([&head[..], &sealed].concat())
+    }
+
+    fn open(&self, open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
+        let (head, sealed) = sealed.split_at_checked(2)?;
+        self.format.open(self.key, &[head, context, open].concat(), sealed)
+    }
 }
 
 /// A value in its stored form: numbers have 64 bits on every platform. `T` is the same type one
@@ -515,8 +561,10 @@ mod tests {
         attributes
     }
 
+    const FORMATS: [Format; 2] = [Format::Standard, Format::Fips];
+
     fn public_indexer() -> Indexer {
-        Indexer::new(b"0123456789abcdef")
+        Indexer::new(Format::Standard, b"0123456789abcdef")
     }
 
     fn unwrap(
@@ -541,7 +589,7 @@ mod tests {
             pages.expect("a number of pages") * rustix::param::page_size()
         };
         let rules = PinRules { memory_kib: 19 * 1024, ..RULES };
-        let key = TokenKey::generate().expect("a key");
+        let key = TokenKey::generate(Format::Standard).expect("a key");
         let before = resident();
         let all_done = std::sync::Barrier::new(16);
         let left = std::thread::scope(|scope| {
@@ -572,9 +620,9 @@ mod tests {
 
     #[test]
     fn a_clear_record_of_a_key_shows_no_secret_before_a_login() {
-        let key = TokenKey::generate().expect("random bytes");
+        let key = TokenKey::generate(Format::Standard).expect("random bytes");
         let body = encode(&public_key(), |_| true).expect("encoded");
-        let head = seal(key.aead(), Kind::Public.byte(), &body, &context("serial", 7), &[]).expect("sealed");
+        let head = key.aead().seal(Kind::Public.byte(), &body, &context("serial", 7), &[]).expect("sealed");
         let record = [&head[..], &body].concat();
         assert!(!peek(&record).expect("readable").has(AttributeType::VALUE));
         let opened = key.open("serial", 7, &record).expect("opened");
@@ -595,32 +643,47 @@ mod tests {
 
     #[test]
     fn any_flipped_bit_is_found() {
-        let key = TokenKey::generate().expect("random bytes");
-        for object in [object(false), object(true), public_key()] {
-            let (row, record) = key.seal("serial", 7, &object, &public_indexer()).expect("sealed");
-            let private = row.private;
-            for at in 0..record.len() * 8 {
-                let mut altered = record.clone();
-                altered[at / 8] ^= 1 << (at % 8);
-                assert!(key.open("serial", 7, &altered).is_none(), "private {private}, bit {at}");
+        for format in FORMATS {
+            let key = TokenKey::generate(format).expect("random bytes");
+            for object in [object(false), object(true), public_key()] {
+                let (row, record) = key.seal("serial", 7, &object, &public_indexer()).expect("sealed");
+                assert!(key.open("serial", 7, &record).is_some() && tag(&record) == Some(row.tag));
+                let private = row.private;
+                for at in 0..record.len() * 8 {
+                    let mut altered = record.clone();
+                    altered[at / 8] ^= 1 << (at % 8);
+                    assert!(key.open("serial", 7, &altered).is_none(), "{format:?}, {private}, bit {at}");
+                }
             }
         }
     }
 
     #[test]
+    fn a_token_key_of_the_fips_format_encrypts_a_limited_number_of_records() {
+        for (format, can_seal) in FORMATS.into_iter().zip([true, false]) {
+            let key = TokenKey::generate(format).expect("random bytes");
+            let mut summary = Summary::empty(Change(3));
+            summary.sealed = MOST_SEALED;
+            let sealed = key.seal_summary("serial", &summary).expect("sealed");
+            summary = key.open_summary("serial", Change(3), &sealed).expect("opened");
+            assert_eq!(key.seal_summary("serial", &summary).is_ok(), can_seal);
+        }
+    }
+
+    #[test]
     fn a_summary_opens_only_for_its_token_and_change_number() {
-        let key = TokenKey::generate().expect("random bytes");
+        let key = TokenKey::generate(Format::Standard).expect("random bytes");
         let sealed = key.seal_summary("serial", &Summary::empty(Change(3))).expect("sealed");
         assert!(key.open_summary("serial", Change(3), &sealed).is_some());
         assert!(key.open_summary("serial", Change(4), &sealed).is_none());
         assert!(key.open_summary("other", Change(3), &sealed).is_none());
-        let other = TokenKey::generate().expect("random bytes");
+        let other = TokenKey::generate(Format::Standard).expect("random bytes");
         assert!(other.open_summary("serial", Change(3), &sealed).is_none());
     }
 
     /// Returns a public record with this body, which no key authenticates.
     fn readable(body: &[u8]) -> Vec<u8> {
-        [&[FORMAT, Kind::Public.byte()], &[0; NONCE + TAG][..], body].concat()
+        [&[1, Kind::Public.byte()], &[0; 24 + TAG][..], body].concat()
     }
 
     #[test]
@@ -638,36 +701,37 @@ mod tests {
     #[test]
     fn a_pin_record_that_requests_too_much_memory_is_damaged() {
         let asking = |memory_kib, passes| {
-            let cost = PinCost { memory_kib, passes };
-            let record = PinRecord { cost, salt: [0; SALT], wrapped: vec![0; 64], sealing: None };
-            let record = record.encode().expect("encoded");
+            let record = (memory_kib, passes, [0; SALT], vec![0; 64]);
+            let record = postcard::to_allocvec(&record).expect("encoded");
             unwrap("serial", Role::User, b"1234", &record, None).err()
         };
         assert_eq!(asking(8, 1), Some(Error::PinIncorrect));
-        for (memory_kib, passes) in [(u32::MAX, 1), ((1 << 20) + 1, 1), (8, u32::MAX), (8, 0), (0, 1)] {
+        for (memory_kib, passes) in [(u32::MAX, 1), ((1 << 20) + 1, 1), (8, u32::MAX), (8, 0), (0, 599_999)] {
             assert_eq!(asking(memory_kib, passes), Some(Error::TokenNotRecognized));
         }
     }
 
     #[test]
     fn a_pin_opens_only_its_own_record() {
-        let key = TokenKey::generate().expect("random bytes");
-        let record = key.wrap("serial", Role::User, b"1234", &RULES, None, None).expect("wrapped");
-        let opened = unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
-        assert_eq!(opened.bytes[..], key.bytes[..]);
-        for (serial, role, pin) in [
-            ("serial", Role::User, &b"1235"[..]),
-            ("serial", Role::SecurityOfficer, b"1234"),
-            ("other", Role::User, b"1234"),
-        ] {
-            assert_eq!(unwrap(serial, role, pin, &record, None).err(), Some(Error::PinIncorrect));
+        for format in FORMATS {
+            let key = TokenKey::generate(format).expect("random bytes");
+            let record = key.wrap("serial", Role::User, b"1234", &RULES, None, None).expect("wrapped");
+            let opened = unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
+            assert!(opened.bytes[..] == key.bytes[..] && opened.format == format);
+            for (serial, role, pin) in [
+                ("serial", Role::User, &b"1235"[..]),
+                ("serial", Role::SecurityOfficer, b"1234"),
+                ("other", Role::User, b"1234"),
+            ] {
+                assert_eq!(unwrap(serial, role, pin, &record, None).err(), Some(Error::PinIncorrect));
+            }
         }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn the_token_key_is_locked_and_excluded_from_core_dumps() {
-        let key = TokenKey::generate().expect("a key");
+        let key = TokenKey::generate(Format::Standard).expect("a key");
         for bytes in [&key.bytes[..], key.indexer.key(), key.row_hasher.key()] {
             crate::secret::assert_protected(bytes);
         }

@@ -15,6 +15,9 @@ use std::hash::Hasher;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
+use super::format::hmac;
+use super::index::encode;
+use crate::config::Format;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 use crate::store::{Change, Row};
@@ -24,7 +27,10 @@ use crate::store::{Change, Row};
 const SUMS: usize = 64;
 pub(crate) const ROW_HASH_KEY: usize = 16;
 
-pub(crate) struct RowHasher(Secret);
+pub(crate) struct RowHasher {
+    format: Format,
+    key: Secret,
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct RowHash {
@@ -33,23 +39,32 @@ pub(crate) struct RowHash {
 }
 
 impl RowHasher {
-    pub(crate) fn new(key: &[u8; ROW_HASH_KEY]) -> Self {
-        Self(Secret::from(&key[..]))
+    pub(crate) fn new(format: Format, key: &[u8; ROW_HASH_KEY]) -> Self {
+        Self { format, key: Secret::from(&key[..]) }
     }
 
     pub(in crate::store) fn key(&self) -> &[u8; ROW_HASH_KEY] {
-        self.0.as_array().expect("the length that it was made with")
+        self.key.as_array().expect("the length that it was made with")
     }
 
     pub(crate) fn hash(&self, row: &Row) -> RowHash {
-        let mut hasher = SipHasher24::new_with_key(self.key());
         // The integer methods of Hasher depend on the machine's byte order. The sums are stored, so
         // they must be the same on every machine.
-        hasher.write(&row.id.to_le_bytes());
-        hasher.write(&[row.private.into()]);
-        hasher.write(&row.tag);
-        row.index_keys.iter().for_each(|key| hasher.write(&key.to_le_bytes()));
-        RowHash { sum: bucket(row.id), value: hasher.finish128().as_u128() }
+        let (id, private) = (row.id.to_le_bytes(), [row.private.into()]);
+        let value = match self.format {
+            Format::Standard => {
+                let mut hasher = SipHasher24::new_with_key(self.key());
+                hasher.write(&id);
+                hasher.write(&private);
+                hasher.write(&row.tag);
+                row.index_keys.iter().for_each(|key| hasher.write(&key.to_le_bytes()));
+                hasher.finish128().as_u128()
+            }
+            Format::Fips => {
+                u128::from_le_bytes(hmac(self.key(), &[&id, &private, &row.tag, &encode(&row.index_keys)]))
+            }
+        };
+        RowHash { sum: bucket(row.id), value }
     }
 }
 
@@ -58,15 +73,21 @@ impl RowHasher {
 pub struct Summary {
     pub(crate) change: i64,
     sums: Vec<u128>,
+    /// How often the token key was used to encrypt a record or a summary. Older versions wrote no
+    /// such number.
+    #[serde(skip)]
+    pub(super) sealed: u64,
 }
 
 impl Summary {
     /// Returns the summary of a token without rows.
     pub(crate) fn empty(change: Change) -> Self {
-        Self { change: change.0, sums: vec![0; SUMS] }
+        Self { change: change.0, sums: vec![0; SUMS], sealed: 0 }
     }
 
+    /// Adds the hash of a row whose record was encrypted.
     pub(crate) fn add(&mut self, hash: RowHash) {
+        self.sealed = self.sealed.saturating_add(1);
         self.sums[hash.sum] = self.sums[hash.sum].wrapping_add(hash.value);
     }
 
@@ -85,12 +106,15 @@ impl Summary {
     }
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
-        postcard::to_allocvec(self).map_err(|_| Error::GeneralError)
+        postcard::to_allocvec(&(self, self.sealed.saturating_add(1))).map_err(|_| Error::GeneralError)
     }
 
     /// Decodes a summary. Returns `None` if it is malformed or has another number of sums.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let summary: Self = postcard::from_bytes(bytes).ok()?;
+        let (mut summary, sealed): (Self, _) = postcard::take_from_bytes(bytes).ok()?;
+        if !sealed.is_empty() {
+            summary.sealed = postcard::from_bytes(sealed).ok()?;
+        }
         (summary.sums.len() == SUMS).then_some(summary)
     }
 }
@@ -109,7 +133,7 @@ mod tests {
 
     #[test]
     fn sums_do_not_depend_on_order_and_a_removed_row_changes_only_its_sum() {
-        let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
+        let row_hasher = RowHasher::new(Format::Standard, &[3; ROW_HASH_KEY]);
         let rows = [row(1, 1), row(65, 2), row(2, 3)];
         let mut forwards = Summary::empty(Change(1));
         rows.iter().for_each(|row| forwards.add(row_hasher.hash(row)));
@@ -123,7 +147,7 @@ mod tests {
 
     #[test]
     fn every_field_of_a_row_changes_its_hash() {
-        let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
+        let row_hasher = RowHasher::new(Format::Standard, &[3; ROW_HASH_KEY]);
         let hash = |row: &Row| row_hasher.hash(row).value;
         let first = row(1, 1);
         let others = [
@@ -141,9 +165,11 @@ mod tests {
     #[test]
     fn a_summary_is_decoded_as_it_was_encoded() {
         let mut summary = Summary::empty(Change(7));
-        summary.add(RowHasher::new(&[1; ROW_HASH_KEY]).hash(&row(5, 5)));
+        summary.add(RowHasher::new(Format::Standard, &[1; ROW_HASH_KEY]).hash(&row(5, 5)));
         let bytes = summary.encode().expect("encoded");
-        assert!(Summary::decode(&bytes).expect("decoded") == summary);
-        assert!(Summary::decode(&bytes[..bytes.len() - 1]).is_none());
+        let decoded = Summary::decode(&bytes).expect("decoded");
+        // The record and the summary were encrypted.
+        assert_eq!((decoded.change, decoded.differs(&summary), decoded.sealed), (7, false, 2));
+        assert!(Summary::decode(&bytes[..bytes.len() - 2]).is_none());
     }
 }

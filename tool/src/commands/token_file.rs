@@ -1,6 +1,6 @@
 //! Commands for tokens of Jeton that need more than the functions of PKCS#11.
 
-use jeton_tool::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
+use jeton_tool::token_file::{self, PinCost, PinInfo, Pins, SealingChange, TokenFile};
 
 use super::pin::{Asked, PinFiles, SoPin, UserPin};
 use super::*;
@@ -89,13 +89,22 @@ impl Reset {
 pub fn row(token: &TokenFile) -> Result<serde_json::Value, Error> {
     let info = token_file::info(token)?;
     let pin = |pin: &PinInfo| {
-        let cost =
-            pin.cost.map(|cost| serde_json::json!({ "memory_kib": cost.memory_kib, "passes": cost.passes }));
+        let (mut argon2id, mut pbkdf2) = (None, None);
+        match pin.cost {
+            Some(PinCost::Argon2id { memory_kib, passes }) => {
+                argon2id = Some(serde_json::json!({ "memory_kib": memory_kib, "passes": passes }));
+            }
+            Some(PinCost::Pbkdf2 { iterations }) => {
+                pbkdf2 = Some(serde_json::json!({ "iterations": iterations }));
+            }
+            None => {}
+        }
         serde_json::json!({
             "wrong_pins": pin.failures,
             "limit": pin.limit,
             "locked": pin.failures >= pin.limit,
-            "argon2id": cost,
+            "argon2id": argon2id,
+            "pbkdf2": pbkdf2,
             "sealing_key": pin.sealing_key,
         })
     };
@@ -111,7 +120,10 @@ pub fn row(token: &TokenFile) -> Result<serde_json::Value, Error> {
 
 fn describe_pin(pin: &PinInfo) -> String {
     let cost = match pin.cost {
-        Some(cost) => format!("Argon2id with {} KiB, {} passes", cost.memory_kib, cost.passes),
+        Some(PinCost::Argon2id { memory_kib, passes }) => {
+            format!("Argon2id with {memory_kib} KiB, {passes} passes")
+        }
+        Some(PinCost::Pbkdf2 { iterations }) => format!("PBKDF2 with {iterations} iterations"),
         None => "damaged record".to_owned(),
     };
     let locked = if pin.failures >= pin.limit { ", locked" } else { "" };
