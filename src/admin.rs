@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use tracing::error;
 
 use crate::audit::{Record, Threads};
-use crate::config::{self, SealingSource, Settings};
+use crate::config::{self, Format, SealingSource, Settings};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::id::SlotId;
@@ -166,7 +166,14 @@ impl TokenFile {
     /// the new key.
     pub fn rekey(&self, pins: &Pins<'_>) -> Result<()> {
         self.recorded("jeton rekey", |token| {
-            token.rekey(pins.so, self.user_pin(pins)?, Sealing::Configured, None)
+            token.rekey(pins.so, self.user_pin(pins)?, Sealing::Configured, None, None)
+        })
+    }
+
+    /// Like [`rekey`](Self::rekey), with the algorithms of another format.
+    pub fn convert(&self, pins: &Pins<'_>, format: Format) -> Result<()> {
+        self.recorded("jeton rekey --format", |token| {
+            token.rekey(pins.so, self.user_pin(pins)?, Sealing::Configured, None, Some(format))
         })
     }
 
@@ -195,7 +202,7 @@ impl TokenFile {
                 return Err(Error::DeviceError);
             }
             let old = old.map(SealingKey::read).transpose()?;
-            token.rekey(pins.so, self.user_pin(pins)?, sealing, old.as_ref())
+            token.rekey(pins.so, self.user_pin(pins)?, sealing, old.as_ref(), None)
         })
     }
 

@@ -6,6 +6,7 @@ use tracing::{error, info, warn};
 
 use super::objects::Cached;
 use super::{Token, public_indexer};
+use crate::config::Format;
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::object::policy::Login;
@@ -78,14 +79,15 @@ impl Token {
 
     /// Makes a new token key, and replaces all records and both PIN records in one transaction.
     /// Needs the user's PIN if it is set. Logs out every process, as `C_InitToken` does. `old` is
-    /// another sealing key that the current PIN records may need. The token keeps
-    /// its format.
+    /// another sealing key that the current PIN records may need. Without a `format`, the token
+    /// keeps its own.
     pub(crate) fn rekey(
         &self,
         so_pin: &[u8],
         user_pin: Option<&[u8]>,
         sealing: Sealing,
         old: Option<&SealingKey>,
+        format: Option<Format>,
     ) -> Result<()> {
         if self.widest_login() != Login::Public {
             return Err(Error::UserAlreadyLoggedIn);
@@ -102,7 +104,7 @@ impl Token {
         if user.as_ref().is_some_and(|(_, user)| user.incarnation != so.incarnation) {
             return Err(Error::DeviceRemoved);
         }
-        let key = TokenKey::generate(so.key.format())?;
+        let key = TokenKey::generate(format.unwrap_or(so.key.format()))?;
         let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref(), None);
         let new = wrap(Role::SecurityOfficer, so_pin)?;
         let user = match user {

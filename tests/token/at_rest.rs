@@ -4,6 +4,7 @@
 use std::fs;
 
 use jeton::admin::{Pins, SealingChange, TokenFile};
+use jeton::config::Format;
 use rusqlite::Connection;
 
 use crate::guards::digests;
@@ -305,7 +306,8 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
     client.create(session, &data("data").stored()).expect("data");
     let record = column(&client.directory, "SELECT body FROM record LIMIT 1");
     let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
-    administered(&client, DEFAULT, "").rekey(&PINS).expect("a new key");
+    let token = administered(&client, DEFAULT, "");
+    token.rekey(&PINS).expect("a new key");
     let bytes = bytes_on_disk(&client.directory);
     assert!(!contains(&bytes, &record[2..26]));
     assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
@@ -318,6 +320,18 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
     }
     client.find_one(session, &data("data"));
     client.logout(session).expect("the user");
+    for format in [Format::Fips, Format::Standard] {
+        token.convert(&PINS, format).expect("another format");
+        let records = column(&client.directory, "SELECT body FROM record WHERE body NOT NULL LIMIT 1");
+        assert_eq!(records[0], format as u8);
+        client.login(session);
+        assert_eq!(client.find(session, &none()).len(), 3, "{format:?}");
+        let more = client.create(session, &data("more").stored()).expect("data");
+        client.destroy_object(session, more).expect("data");
+        let key = client.find_one(session, &none().label("private"));
+        client.sign(session, &plain(M::SHA256_HMAC), key, b"data").expect("a code");
+        client.logout(session).expect("the user");
+    }
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
 }
 

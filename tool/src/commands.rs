@@ -24,6 +24,7 @@ pub mod ocsp;
 pub mod out;
 pub mod pin;
 pub mod pins;
+mod protection;
 mod report;
 mod target;
 pub mod token;

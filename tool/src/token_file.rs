@@ -12,7 +12,7 @@ use crate::{Cause, Error};
 
 use jeton::admin::backup::Problem;
 
-use jeton::config::PinRules;
+use jeton::config::{Format, PinRules};
 
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
 pub use jeton::admin::transfer::{Destination, MOVING, Moved};
@@ -229,6 +229,13 @@ fn narrow(id: u64) -> CK_ATTRIBUTE_TYPE {
 /// Makes a new token key, and encrypts all records again with it.
 pub fn rekey(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
     token.rekey(pins).map_err(core("make a new token key"))
+}
+
+/// Makes a new token key, and encrypts all records again with it and with the algorithms that are
+/// approved for FIPS 140-3, or with the usual ones.
+pub fn convert(token: &TokenFile, pins: &Pins<'_>, fips: bool) -> Result<(), Error> {
+    let format = if fips { Format::Fips } else { Format::Standard };
+    token.convert(pins, format).map_err(core("convert the token"))
 }
 
 /// Changes the sealing key. `old` names the source of the current key, if the configuration does

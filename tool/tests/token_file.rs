@@ -46,6 +46,40 @@ fn rekey_needs_the_right_pins_and_leaves_a_valid_token_when_it_is_killed() {
 }
 
 #[test]
+fn a_conversion_that_is_killed_leaves_a_token_of_one_format() {
+    let Some(tool) = Tool::new() else { return };
+    let text = tool.ok("backup new-key identity");
+    let recipient = text.trim().rsplit(' ').next().expect("a recipient").to_owned();
+    let convert = |format: &str, backup: &str| {
+        tool.command(&["rekey", "--format", format, "--backup", backup, "--recipient", &recipient])
+    };
+    says(tool.fails(2, "rekey --format fips"), "--backup");
+    succeed(&mut convert("fips", "before"));
+    says(tool.ok("token-info"), "PBKDF2");
+    // The backup has the format of the time before.
+    tool.ok("backup verify before --identity identity");
+    refused(&mut convert("standard", "before"), "exists");
+    let began = Instant::now();
+    succeed(&mut convert("standard", "again"));
+    let (longest, mut found) = (began.elapsed(), [0; 2]);
+    let rounds = std::env::var("JETON_REKEY_ROUNDS").map_or(6, |rounds| rounds.parse().expect("a number"));
+    for round in 0..rounds {
+        let before = tool.ok("token-info").contains("PBKDF2");
+        let name = format!("backup-{round}");
+        let mut child = convert(if before { "standard" } else { "fips" }, &name);
+        let mut child = child.stdout(Stdio::null()).spawn().expect("the tool");
+        // Late, because the backup and the PINs take most of the time.
+        sleep(longest.mul_f64(0.5 + 0.6 * f64::from(round) / f64::from(rounds)));
+        // The process may already have ended.
+        let _ = child.kill();
+        child.wait().expect("the tool");
+        tool.ok("rekey");
+        found[usize::from(tool.ok("token-info").contains("PBKDF2") != before)] += 1;
+    }
+    println!("{} conversions were killed before the commit, {} after it", found[0], found[1]);
+}
+
+#[test]
 fn a_sealing_key_is_set_rotated_and_removed() {
     let Some(tool) = Tool::new() else { return };
     let ((one, old), (two, new)) = (new_key(&tool, "one"), new_key(&tool, "two"));

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 
-use jeton_tool::backup::{self, Header, Keys, Opened, Protection, Recipient};
+use jeton_tool::backup::{self, Header, Keys, Opened};
 use jeton_tool::output::Existing;
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
 
 use super::pin::{Passphrase, SoPin, UserPin};
+use super::protection::ProtectionOptions;
 use super::token_file::Which;
 use super::*;
 
@@ -67,14 +68,8 @@ struct Create {
     file: PathBuf,
     #[command(flatten)]
     which: Which,
-    /// A recipient (age1...), who can decrypt the backup. May be repeated.
-    #[arg(long, value_name = "RECIPIENT")]
-    recipient: Vec<String>,
-    /// A file with one recipient in each line. May be repeated.
-    #[arg(long, value_name = "FILE")]
-    recipients_file: Vec<PathBuf>,
     #[command(flatten)]
-    passphrase: Passphrase,
+    protection: ProtectionOptions,
     #[command(flatten)]
     pins: EitherPin,
     /// Replace the file if it exists.
@@ -99,7 +94,7 @@ impl Create {
         if stream && out::is_json() {
             return Err(Error::Usage("standard output cannot have both the backup and JSON".to_owned()));
         }
-        let protection = self.protection()?;
+        let protection = self.protection.protection()?;
         let token = self.which.open()?;
         let known = self.pins.given()?;
         let login = known.as_ref().map(KnownPin::login);
@@ -117,32 +112,6 @@ impl Create {
             return Ok(());
         }
         show(&self.file, &header, login.is_some())
-    }
-
-    fn protection(&self) -> Result<Protection, Error> {
-        let mut recipients = Vec::new();
-        for text in &self.recipient {
-            let recipient = text.parse();
-            recipients.push(recipient.map_err(|reason: &str| Error::Usage(format!("{text:?}: {reason}")))?);
-        }
-        for file in &self.recipients_file {
-            recipients.extend(backup::read_keys::<Recipient>(file)?);
-        }
-        if !recipients.is_empty() {
-            return Ok(Protection::Recipients(recipients));
-        }
-        if !self.recipients_file.is_empty() {
-            return Err(Error::Failed("the files have no recipients".to_owned()));
-        }
-        let passphrase = pin::ask_new_passphrase(self.passphrase.given()?)?;
-        if passphrase.len() < backup::SHORTEST_PASSPHRASE {
-            let least = backup::SHORTEST_PASSPHRASE;
-            return Err(Error::Failed(format!(
-                "the passphrase has {} bytes; at least {least} are needed, because a thief of the backup can guess it",
-                passphrase.len()
-            )));
-        }
-        Ok(Protection::Passphrase(passphrase))
     }
 }
 

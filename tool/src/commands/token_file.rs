@@ -1,8 +1,11 @@
 //! Commands for tokens of Jeton that need more than the functions of PKCS#11.
 
-use jeton_tool::token_file::{self, PinCost, PinInfo, Pins, SealingChange, TokenFile};
+use jeton_tool::backup;
+use jeton_tool::output::Existing;
+use jeton_tool::token_file::{self, Login, PinCost, PinInfo, Pins, Role, SealingChange, TokenFile};
 
 use super::pin::{Asked, PinFiles, SoPin, UserPin};
+use super::protection::ProtectionOptions;
 use super::*;
 
 /// The options that choose a token.
@@ -163,11 +166,35 @@ impl Opened {
 pub struct Rekey {
     #[command(flatten)]
     opened: Opened,
+    /// Protect the token with these algorithms from now on, after a backup.
+    #[arg(long, requires = "backup")]
+    format: Option<Format>,
+    /// The file of this backup; it must not exist.
+    #[arg(long, value_name = "FILE", requires = "format")]
+    backup: Option<PathBuf>,
+    #[command(flatten)]
+    protection: ProtectionOptions,
+}
+
+/// The algorithms that protect a token.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Argon2id, XChaCha20-Poly1305 and SipHash.
+    Standard,
+    /// PBKDF2, AES-GCM and HMAC, which are approved for FIPS 140-3.
+    Fips,
 }
 
 impl Rekey {
     pub fn run(self) -> Result<(), Error> {
-        let serial = self.opened.run(token_file::rekey)?;
+        let Self { opened, format, backup, protection } = self;
+        let serial = opened.run(|token, pins| {
+            let (Some(format), Some(file)) = (format, backup) else { return token_file::rekey(token, pins) };
+            let login = Login { role: Role::SecurityOfficer, pin: pins.so };
+            let output = backup::Output::File(&file, Existing::Keep);
+            backup::create(token, Some(login), &protection.protection()?, output)?;
+            token_file::convert(token, pins, format == Format::Fips)
+        })?;
         let text = format!("The token with serial {serial} has a new key.");
         out::result(&serde_json::json!({ "serial": serial }), text)
     }
