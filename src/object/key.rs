@@ -71,6 +71,13 @@ pub(crate) fn check(
         return Ok(());
     }
     (row.prepare)(attributes, provider)?;
+    let has_curve = attributes.has(A::EC_PARAMS);
+    let refused = |error| match error {
+        // The build has no library with this curve or this type of key.
+        Error::MechanismInvalid if has_curve => Error::CurveNotSupported,
+        Error::MechanismInvalid => Error::AttributeValueInvalid,
+        other => refused(other),
+    };
     if object_type.is_hidden() {
         let parts = (row.private_parts)(attributes)?;
         let key = provider.keys.private(&parts).map_err(refused)?;

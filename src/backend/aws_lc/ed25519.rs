@@ -73,7 +73,7 @@ impl Form {
         match scheme {
             Scheme::Ed25519 => Ok(Self::Pure),
             // AWS-LC FIPS 3.1.0 has pure Ed25519 only.
-            Scheme::Ed25519Context { .. } if cfg!(feature = "fips") => Err(Error::MechanismInvalid),
+            Scheme::Ed25519Context { .. } if cfg!(feature = "fips") => Err(Error::MechanismParamInvalid),
             Scheme::Ed25519Context { context, .. } if context.len() > 255 => {
                 Err(Error::MechanismParamInvalid)
             }
