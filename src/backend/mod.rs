@@ -18,6 +18,7 @@ use crate::secret::Secret;
 mod algorithm;
 #[cfg(any(feature = "aws-lc", feature = "fips"))]
 pub mod aws_lc;
+pub(crate) mod batch;
 pub mod des3;
 mod dh;
 mod dsa;
@@ -46,6 +47,7 @@ pub mod rustcrypto;
 mod symmetric;
 
 pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa, Stateful};
+pub use batch::Job;
 pub use parts::{DsaGroup, HssType, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
 pub use symmetric::{
     Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, GcmParams, Growth, Mac,
@@ -317,6 +319,15 @@ pub trait Signer: Send {
     /// or a message. Fails with `DataLenRange` if the length of the input does not fit, and with
     /// `BufferTooSmall` if `out` is shorter than the signature.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()>;
+    /// Returns the signature as a job that can be computed together with others; `None` if `sign`
+    /// must compute it.
+    fn job(&mut self, _input: &[u8]) -> Option<Job> {
+        None
+    }
+    /// Like `sign`, for a signer whose `sign` fails with `Pending` and leaves the work for later.
+    fn sign_now(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.sign(input, out)
+    }
 }
 
 /// Verifies any number of signatures with one key and one scheme.

@@ -6,8 +6,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::{PROVIDER, elsewhere, ffi, output, verdict};
-#[cfg(feature = "rustcrypto")]
-use crate::backend::lanes;
 use crate::backend::rejection::Rejection;
 #[cfg(feature = "rustcrypto")]
 use crate::backend::rustcrypto::Encoding;
@@ -15,6 +13,8 @@ use crate::backend::{
     Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaPrivate, SHORTEST_RSA,
     Scheme, Signer, Verifier,
 };
+#[cfg(feature = "rustcrypto")]
+use crate::backend::{Job, lanes};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -392,7 +392,7 @@ fn lane_key(rsa: &ffi::Rsa) -> Option<Arc<lanes::Key>> {
 #[cfg(feature = "rustcrypto")]
 impl Together {
     /// Returns `None` if lanes cannot compute this signature.
-    fn job(&mut self, input: &[u8]) -> Option<lanes::Job> {
+    fn lane_job(&mut self, input: &[u8]) -> Option<lanes::Job> {
         let key = self.alone.key.numbers.get_or_init(|| lane_key(&self.alone.key.rsa)).clone()?;
         let mut number = Secret::try_zeroed(self.signature_len()).ok()?;
         self.encoding.encode(input, &mut number).ok()?;
@@ -410,7 +410,7 @@ impl Signer for Together {
         let queue = self.queue;
         let mut permit = queue.enter();
         if permit.is_none()
-            && let Some(job) = self.job(input)
+            && let Some(job) = self.lane_job(input)
         {
             match queue.join(job) {
                 lanes::Joined::Done(lanes::Job { result: Some(signature), .. }) => {
@@ -424,6 +424,10 @@ impl Signer for Together {
         let result = self.alone.sign(input, out);
         drop(permit);
         result
+    }
+
+    fn job(&mut self, input: &[u8]) -> Option<Job> {
+        Some(Job::new((self.queue, self.lane_job(input)?)))
     }
 }
 

@@ -4,11 +4,14 @@
 //! that ends wakes one of them, and this one computes for the others too. While that happens, a
 //! caller that finds a free processor yields once before it computes, so that the others can come.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::LANES;
+use crate::backend::batch::Joint;
+use crate::secret::Secret;
 
 /// The number of times that a caller looks for company after the last one that waited.
 const COMPANY: u32 = 16;
@@ -104,8 +107,7 @@ impl<J> Queue<J> {
         let mut others = Others(Vec::new());
         let mut jobs = vec![job];
         let mut state = self.lock();
-        // A pass has eight lanes, and a job takes two of them.
-        let most = if state.waiting.len() + 1 < LANES { LANES / 2 } else { LANES };
+        let most = most(state.waiting.len() + 1);
         while jobs.len() < most
             && let Some((job, waiter)) = state.waiting.pop_front()
         {
@@ -141,6 +143,35 @@ impl<J> Queue<J> {
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns how many of the waiting jobs to compute at once. A pass has eight lanes, and a job takes
+/// two of them.
+fn most(waiting: usize) -> usize {
+    if waiting < LANES { waiting.min(LANES / 2) } else { LANES }
+}
+
+/// A job that can also wait elsewhere than in a queue.
+pub(super) trait Waits: Send + 'static {
+    fn result(self) -> Option<Secret>;
+}
+
+impl<J: Waits> Joint for (&'static Queue<J>, J) {
+    fn kind(&self) -> usize {
+        std::ptr::from_ref(self.0).addr()
+    }
+
+    fn most(&self, waiting: usize) -> usize {
+        most(waiting)
+    }
+
+    fn compute(self: Box<Self>, others: Vec<Box<dyn Any>>) -> Vec<Option<Secret>> {
+        let (queue, job) = *self;
+        let others = others.into_iter().filter_map(|other| other.downcast::<Self>().ok());
+        let mut jobs: Vec<J> = std::iter::once(job).chain(others.map(|other| other.1)).collect();
+        (queue.compute)(&mut jobs);
+        jobs.into_iter().map(J::result).collect()
     }
 }
 

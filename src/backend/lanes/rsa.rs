@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::montgomery::{Moduli, WINDOW, normalise};
-use super::queue::Queue;
+use super::queue::{Queue, Waits};
 use super::vector::{DIGIT, Vector};
 use super::{LANES, is_allowed};
 use crate::secret::{Secret, Stacks, clear_registers};
@@ -58,6 +58,12 @@ impl Job {
     /// `number` is as long as the modulus. Returns `None` if it is not below the modulus.
     pub(in super::super) fn new(key: Arc<Key>, number: Secret) -> Option<Self> {
         (number[..] < key.n[..]).then_some(Self { key, number, result: None })
+    }
+}
+
+impl Waits for Job {
+    fn result(self) -> Option<Secret> {
+        self.result
     }
 }
 
