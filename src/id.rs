@@ -10,7 +10,7 @@ pub use jeton_names::{AttributeType, KeyType, MechanismType, ObjectClass};
 pub struct SlotId(pub u64);
 
 /// A session (`CK_SESSION_HANDLE`). 0 is never valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionHandle(pub u64);
 
 /// An object (`CK_OBJECT_HANDLE`), valid only in this process. 0 is never valid.

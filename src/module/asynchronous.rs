@@ -2,7 +2,10 @@
 //! functions").
 //!
 //! In an asynchronous session `C_GenerateKey` and `C_GenerateKeyPair` return `CKR_PENDING`, except
-//! for domain parameters. As the standard allows, every other function is complete when it returns.
+//! for domain parameters. `C_Sign` and `C_SignFinal` return it if lanes can compute the signature
+//! ([`session::pending`](crate::session::pending)). As the standard allows, every other function is
+//! complete when it returns.
+//!
 //! A thread of the module only generates the key pair. `C_AsyncComplete` creates the objects, with
 //! the rights that the session has then. So a session that closes or a user who logs out leaves
 //! nothing behind. If no call asks for the result, it is wiped. A secret key needs no thread,
@@ -24,6 +27,8 @@ use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
 use crate::quota::Permit;
+use crate::secret::Secret;
+use crate::session::operation::Parts;
 use crate::sync::lock;
 use crate::token::ClientToken;
 
@@ -40,10 +45,12 @@ const RESULT: usize = 32 << 10;
 pub enum AsyncFunction {
     GenerateKey,
     GenerateKeyPair,
+    Sign,
+    SignFinal,
 }
 
 impl AsyncFunction {
-    const ALL: [Self; 2] = [Self::GenerateKey, Self::GenerateKeyPair];
+    const ALL: [Self; 4] = [Self::GenerateKey, Self::GenerateKeyPair, Self::Sign, Self::SignFinal];
 
     /// Returns the function with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -55,6 +62,17 @@ impl AsyncFunction {
         match self {
             Self::GenerateKey => "C_GenerateKey",
             Self::GenerateKeyPair => "C_GenerateKeyPair",
+            Self::Sign => "C_Sign",
+            Self::SignFinal => "C_SignFinal",
+        }
+    }
+
+    /// Returns how the function passes the message; `None` if it does not sign.
+    const fn parts(self) -> Option<Parts> {
+        match self {
+            Self::GenerateKey | Self::GenerateKeyPair => None,
+            Self::Sign => Some(Parts::Single),
+            Self::SignFinal => Some(Parts::Multiple),
         }
     }
 
@@ -63,6 +81,7 @@ impl AsyncFunction {
         match self {
             Self::GenerateKey => flag::GENERATE,
             Self::GenerateKeyPair => flag::GENERATE_KEY_PAIR,
+            Self::Sign | Self::SignFinal => flag::SIGN,
         }
     }
 }
@@ -271,8 +290,8 @@ impl Jobs {
 }
 
 impl Module {
-    /// `C_AsyncComplete`. Returns the result of a pending function. Fails with `Pending` if the
-    /// function is still running.
+    /// `C_AsyncComplete` for keys. Returns the result of a pending function. Fails with `Pending`
+    /// if the function is still running.
     pub fn async_complete(&self, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
         self.record_call(session, Call::of("C_AsyncComplete", None, &[]), || {
             let (token, rights) = self.access(session)?;
@@ -288,10 +307,25 @@ impl Module {
         })
     }
 
+    /// `C_AsyncComplete` for signatures. Returns the address of the buffer that the pending
+    /// function got, and the signature for it. Fails with `Pending` if another thread computes the
+    /// signature together with one of its own.
+    pub fn async_signature(
+        &self,
+        session: SessionHandle,
+        function: AsyncFunction,
+    ) -> Result<(usize, Result<Secret>)> {
+        let parts = function.parts().ok_or(Error::OperationNotInitialized)?;
+        self.sessions.with(session, |session| session.complete(parts))
+    }
+
     /// `C_AsyncGetID`. Returns the number with which another session can join, even after this one
-    /// is closed.
+    /// is closed. A signature has none.
     pub fn async_id(&self, session: SessionHandle, function: AsyncFunction) -> Result<u64> {
-        self.access(session)?;
+        let pending = self.sessions.with(session, |session| Ok(session.operations.sign.pending()))?;
+        if pending.is_some() && pending == function.parts() {
+            return Err(Error::StateUnsaveable);
+        }
         self.jobs.name(session, function)
     }
 

@@ -19,6 +19,7 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
+use crate::session::pending::Pending;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
 use crate::store::{self, source::TokenSource};
@@ -65,6 +66,8 @@ pub struct Module {
     state: RwLock<Option<Arc<Tokens>>>,
     states: SavedStates,
     jobs: asynchronous::Jobs,
+    /// `None` if the buffers of the application do not outlive a call.
+    pending: Option<Arc<Pending>>,
     /// The slots whose token `C_WaitForSlotEvent` has returned, or that had a token at
     /// `C_Initialize`.
     announced: Mutex<HashSet<SlotId>>,
@@ -120,6 +123,7 @@ impl Module {
             state: RwLock::default(),
             states: SavedStates::default(),
             jobs: asynchronous::Jobs::default(),
+            pending: None,
             announced: Mutex::default(),
             single: AtomicBool::new(false),
         }
@@ -132,8 +136,8 @@ impl Module {
     }
 
     /// Returns the module of another application of this process, which shares the tokens. It is
-    /// initialised, and has its own sessions, logins and session objects. Fails with
-    /// `NotInitialized` if this module is not initialised.
+    /// initialised, and has its own sessions, logins and session objects. Its signatures are never
+    /// pending. Fails with `NotInitialized` if this module is not initialised.
     pub fn join(&self) -> Result<Self> {
         self.join_for(None)
     }

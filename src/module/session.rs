@@ -90,7 +90,9 @@ impl Module {
         let opened = self.sessions.open(number(&token), |handle| {
             let memory = Session::hold(&token)?;
             token.open_session(access)?;
-            Ok(Session::new(handle, token, access, asynchronous, memory))
+            let mut session = Session::new(handle, token, access, asynchronous, memory);
+            session.pending = self.pending.clone().filter(|_| asynchronous);
+            Ok(session)
         });
         opened.inspect_err(|_| self.note_idle(slot))
     }
@@ -107,6 +109,9 @@ impl Module {
         let left = session.token.close_session(session.handle, session.access);
         if session.asynchronous {
             self.jobs.close_session(session.handle);
+        }
+        if let Some(pending) = &session.pending {
+            pending.remove(session.handle);
         }
         // The login ends with the last session.
         if session.token.login_state() == Login::Public {

@@ -15,7 +15,7 @@ use crate::object::policy::{Access, Rights};
 use crate::object::value::bit_size;
 use crate::object::{Object, fips, key, strict};
 use crate::quota::Permit;
-use crate::secret::try_boxed;
+use crate::secret::{Secret, try_boxed};
 use crate::token::{ClientToken, Token};
 
 mod crypt;
@@ -29,6 +29,7 @@ pub(crate) mod nonce;
 pub(crate) mod operation;
 mod operations;
 mod otp;
+pub(crate) mod pending;
 mod progress;
 mod recover;
 mod sign;
@@ -49,8 +50,9 @@ pub use verify_signature::VerifyingSignature;
 use crypt::RsaHalf;
 use find::Find;
 use input::Message;
-use operation::{NO_KEY, Output, PinTurn, Reuse};
+use operation::{NO_KEY, Output, Parts, PinTurn, Reuse};
 use otp::Otp;
+use pending::{Pending, State};
 
 /// An open session with its active operations.
 pub struct Session {
@@ -60,6 +62,8 @@ pub struct Session {
     pub(crate) access: Access,
     /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
     pub(crate) asynchronous: bool,
+    /// The pending signatures of the application, if they may be pending in this session.
+    pub(crate) pending: Option<Arc<Pending>>,
     /// Whether the last operation that completed was an approved service of the validated module.
     pub(crate) approved: bool,
     /// The active search.
@@ -131,8 +135,19 @@ impl Session {
         asynchronous: bool,
         memory: Option<Permit>,
     ) -> Self {
-        let (approved, find, turn, operations) = Default::default();
-        Self { handle, token, access, asynchronous, approved, find, turn, _memory: memory, operations }
+        let (pending, approved, find, turn, operations) = Default::default();
+        Self {
+            handle,
+            token,
+            access,
+            asynchronous,
+            pending,
+            approved,
+            find,
+            turn,
+            _memory: memory,
+            operations,
+        }
     }
 
     /// Returns the rights of the session under the current login.
@@ -210,11 +225,36 @@ impl Session {
     /// `C_SignInit`
     #[inline]
     pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let (start, operations) = self.prepare(mechanism, key, Usage::SIGN);
-        start.arm(&mut operations.sign, |object| match mechanism.info.action {
-            Action::Otp => Otp::signing(start.token, start.access, mechanism, key, object).map(Signing::Otp),
-            _ => start.signing(&object),
+        let Self { handle, token, access, pending, operations, .. } = self;
+        let start = Start { token, access: *access, mechanism, key, usage: Usage::SIGN };
+        start.arm(&mut operations.sign, |object| match (mechanism.info.action, pending) {
+            (Action::Otp, _) => {
+                Otp::signing(start.token, start.access, mechanism, key, object).map(Signing::Otp)
+            }
+            (_, Some(pending)) => Ok(start.signing(&object)?.later(*handle, pending)),
+            (_, None) => start.signing(&object),
         })
+    }
+
+    /// `C_AsyncComplete` for `C_Sign` or `C_SignFinal`. Returns the address of the caller's buffer
+    /// and the signature for it. Fails with `Pending` if another thread computes it.
+    pub(crate) fn complete(&mut self, parts: Parts) -> Result<(usize, Result<Secret>)> {
+        let (handle, operation) = (self.handle, &mut self.operations.sign);
+        let pending = self.pending.as_ref().ok_or(Error::OperationNotInitialized)?;
+        match operation.pending() {
+            Some(passed) if passed == parts => {
+                pending.compute(handle)?;
+                let signature = pending.remove(handle).ok_or(Error::GeneralError)?;
+                Ok((signature.buffer, operation.complete(signature)))
+            }
+            Some(_) => Err(Error::OperationNotInitialized),
+            None => match pending.remove(handle) {
+                Some(pending::Signature { buffer, state: State::Withdrawn, .. }) => {
+                    Ok((buffer, Err(Error::UserNotLoggedIn)))
+                }
+                _ => Err(Error::OperationNotInitialized),
+            },
+        }
     }
 
     /// `C_SignRecoverInit`
@@ -384,7 +424,11 @@ impl Session {
 
     /// Ends every operation that has a key and drops its engine, which holds the parsed key.
     pub(crate) fn clear_keys(&mut self) {
+        let is_pending = self.operations.sign.pending().is_some();
         self.operations.each().for_each(|(_, operation)| operation.clear_key());
+        if let Some(pending) = self.pending.as_ref().filter(|_| is_pending) {
+            pending.withdraw(self.handle);
+        }
     }
 }
 

@@ -68,8 +68,8 @@ impl PinTurn {
 pub(super) const NO_KEY: ObjectHandle = ObjectHandle(0);
 
 /// How a function passes the message.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parts {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parts {
     /// In a single part, as `C_Sign` does.
     Single,
     /// In any number of parts, as `C_SignUpdate` and `C_SignFinal` do.
@@ -92,6 +92,10 @@ enum Stage {
     Ready,
     /// The operation has processed at least one part, or has begun a message in several parts.
     Parts,
+    /// `C_AsyncComplete` returns the result of the function that ends the operation. These are two
+    /// variants, because a field in one variant would make each call longer.
+    PendingSingle,
+    PendingMultiple,
 }
 
 /// The engine of an operation, with the mechanism and the key that it was started with. It stays
@@ -252,6 +256,15 @@ impl<E: Engine> Operation<E> {
         self.stage != Stage::Idle
     }
 
+    /// Returns how the pending function has passed the message; `None` if no function is pending.
+    pub(crate) fn pending(&self) -> Option<Parts> {
+        match self.stage {
+            Stage::PendingSingle => Some(Parts::Single),
+            Stage::PendingMultiple => Some(Parts::Multiple),
+            _ => None,
+        }
+    }
+
     pub(super) fn needs_pin(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| matches!(kept.reuse, Reuse::Never(_)))
     }
@@ -266,6 +279,7 @@ impl<E: Engine> Operation<E> {
         match self.stage {
             // PKCS#11 3.2, C_Sign: the function cannot end a multi-part operation.
             Stage::Parts if parts == Parts::Single => Err(Error::OperationActive),
+            Stage::PendingSingle | Stage::PendingMultiple => Err(Error::OperationActive),
             Stage::Ready | Stage::Parts => self.engine(),
             Stage::Idle => Err(Error::OperationNotInitialized),
             Stage::Locked => self.refuse_without_login(),
@@ -286,15 +300,28 @@ impl<E: Engine> Operation<E> {
     }
 
     /// PKCS#11 3.2, "Conventions for functions returning output": the call ends the operation,
-    /// whether it succeeds or fails. The exceptions are a query for the length and a buffer that is
-    /// too small.
+    /// whether it succeeds or fails. The exceptions are a query for the length, a buffer that is
+    /// too small, and a result that is pending.
     #[inline]
     pub(super) fn finish<T>(&mut self, outcome: Result<T>) -> Result<T> {
         match outcome {
-            Err(Error::BufferTooSmall { .. }) => {}
-            _ => self.cancel(),
+            Ok(_) => self.cancel(),
+            Err(error) => self.fail(error),
         }
         outcome
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) {
+        let had_parts = self.stage == Stage::Parts;
+        match error {
+            Error::BufferTooSmall { .. } => {}
+            Error::Pending => {
+                self.cancel();
+                self.stage = if had_parts { Stage::PendingMultiple } else { Stage::PendingSingle };
+            }
+            _ => self.cancel(),
+        }
     }
 
     /// Fails with `OperationNotInitialized` and ends the operation if its mechanism has single-part
@@ -349,10 +376,10 @@ impl<E: Absorb> Operation<E> {
 impl<E: Resume> Operation<E> {
     /// Returns the saved state if the operation is active. An operation that needed a PIN cannot be
     /// saved. Otherwise one PIN would be enough for many uses of the key. Neither can one with a
-    /// stateful key.
+    /// stateful key, or one that is pending.
     pub(super) fn save(&self) -> Result<Option<Saved>> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.is_active()) else { return Ok(None) };
-        if self.needs_pin() || kept.mechanism.info.is_stateful() {
+        if self.needs_pin() || kept.mechanism.info.is_stateful() || self.pending().is_some() {
             return Err(Error::StateUnsaveable);
         }
         let (memory, message) = (kept.memory.copy()?, kept.memory.message());

@@ -1,13 +1,17 @@
 //! Signatures, MACs and their verification.
 
+use std::sync::Arc;
+
 use subtle::ConstantTimeEq;
 
 use super::input::Message;
 use super::operation::{Absorb, Engine, Operation, Output, Parts, Phase, Resume, place};
 use super::otp::Otp;
+use super::pending::{self, Later, Pending, State};
 use super::progress::Progress;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
+use crate::id::SessionHandle;
 use crate::secret::Secret;
 
 /// The engine of a signature or its verification. `A` is the algorithm with the private or the
@@ -92,6 +96,12 @@ impl MacEngine {
 }
 
 impl Signature<dyn Signer> {
+    /// Returns the engine of an asynchronous session.
+    pub(super) fn later(self, session: SessionHandle, pending: &Arc<Pending>) -> Self {
+        let Self::Pair(message, signer) = self else { return self };
+        Self::Pair(message, Box::new(Later { signer, session, pending: Arc::clone(pending) }))
+    }
+
     fn len(&self) -> usize {
         match self {
             Self::Pair(_, signer) => signer.signature_len(),
@@ -134,6 +144,13 @@ impl Signature<dyn Signer> {
             Self::Otp(otp) => otp.write(place)?,
         }
         Ok(place.len())
+    }
+
+    fn sign_now(&mut self, input: &[u8], len: usize) -> Result<Secret> {
+        let Self::Pair(_, signer) = self else { return Err(Error::GeneralError) };
+        let mut out = Secret::zeroed(len);
+        signer.sign_now(input, &mut out)?;
+        Ok(out)
     }
 
     fn sign_last(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
@@ -207,6 +224,15 @@ impl Operation<Signing> {
         let engine = self.engine_for(Parts::Multiple)?;
         let Output::Buffer(out) = out else { return Ok(engine.len()) };
         let outcome = engine.sign_end(out);
+        self.finish(outcome)
+    }
+
+    /// Ends the pending function. Returns its result.
+    pub(super) fn complete(&mut self, signature: pending::Signature) -> Result<Secret> {
+        let outcome = match signature.state {
+            State::Done(Some(result)) => Ok(result),
+            _ => self.engine().and_then(|engine| engine.sign_now(&signature.input, signature.len)),
+        };
         self.finish(outcome)
     }
 

@@ -31,7 +31,9 @@ impl<E: Engine> Operation<E> {
             (Stage::Ready, Phase::Begin) | (Stage::Parts, Phase::Continue) => self.engine(),
             // PKCS#11 3.2, C_SignMessage: it "cannot be called in the middle of a multi-part
             // message signing operation".
-            (Stage::Parts, Phase::Begin) => Err(Error::OperationActive),
+            (Stage::Parts, Phase::Begin) | (Stage::PendingSingle | Stage::PendingMultiple, _) => {
+                Err(Error::OperationActive)
+            }
             (Stage::Ready, Phase::Continue) | (Stage::Idle, _) => Err(Error::OperationNotInitialized),
             // The operation does not end, so the user can still log in.
             (Stage::Locked, _) => Err(Error::UserNotLoggedIn),
@@ -84,7 +86,9 @@ impl<E: Engine> Operation<E> {
     pub fn message_final(&mut self) -> Result<()> {
         match self.stage {
             Stage::Idle => return Err(Error::OperationNotInitialized),
-            Stage::Parts => return Err(Error::OperationActive),
+            Stage::Parts | Stage::PendingSingle | Stage::PendingMultiple => {
+                return Err(Error::OperationActive);
+            }
             Stage::Ready | Stage::Locked => self.stage = Stage::Idle,
         }
         Ok(())
