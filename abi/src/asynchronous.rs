@@ -1,6 +1,6 @@
 //! "Asynchronous function management functions".
 
-use std::ptr::null_mut;
+use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
@@ -8,7 +8,7 @@ use jeton::module::{AsyncFunction, Completed};
 
 use crate::call::{call_in, in_template};
 use crate::input::Place;
-use crate::number::{narrow, session, wide};
+use crate::number::{length, narrow, session, wide};
 
 /// The maximum number of bytes that the module reads of a function name. The longest name of a
 /// function that can be pending has 18 bytes with its NUL.
@@ -25,10 +25,25 @@ pub(crate) unsafe extern "C" fn C_AsyncComplete(
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
         let function = function.ok_or(Error::OperationNotInitialized)?;
-        let done = module.async_complete(session(handle), function).map_err(in_template)?;
+        let (data, outcome) = match function {
+            AsyncFunction::GenerateKey | AsyncFunction::GenerateKeyPair => {
+                (keys(module.async_complete(session(handle), function).map_err(in_template)?), Ok(()))
+            }
+            AsyncFunction::Sign | AsyncFunction::SignFinal => {
+                let (buffer, outcome) = module.async_signature(session(handle), function)?;
+                let buffer = with_exposed_provenance_mut(buffer);
+                if let Ok(signature) = &outcome {
+                    // SAFETY: PKCS#11 3.2, C_AsyncComplete: the buffer "remains available to the
+                    // module for the duration of the operation". The function that got it checked
+                    // that the signature fits.
+                    unsafe { signature.as_ptr().copy_to(buffer, signature.len()) };
+                }
+                (bytes(buffer, outcome.as_ref().map_or(0, |signature| signature.len())), outcome.map(drop))
+            }
+        };
         // SAFETY: the contract of PKCS#11 for pResult.
-        unsafe { place.put(data(done)) };
-        Ok(())
+        unsafe { place.put(data) };
+        outcome
     })
 }
 
@@ -49,7 +64,7 @@ pub(crate) unsafe extern "C" fn C_AsyncGetID(
     })
 }
 
-/// The buffer is "ignored": no function that can be pending has an output buffer.
+/// The buffer is "ignored": no function that has a number has an output buffer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_AsyncJoin(
     handle: CK_SESSION_HANDLE,
@@ -86,14 +101,23 @@ unsafe fn function(name: *const CK_UTF8CHAR) -> Result<Option<AsyncFunction>> {
     Ok(None)
 }
 
-/// Converts the result of a pending function. No function that can be pending has an output buffer.
-fn data(done: Completed) -> CK_ASYNC_DATA {
+/// Returns the result of a function that makes keys.
+fn keys(done: Completed) -> CK_ASYNC_DATA {
     CK_ASYNC_DATA {
-        ulVersion: 0,
-        pValue: null_mut(),
-        ulValue: 0,
         hObject: narrow(done.object.0),
         hAdditionalObject: done.additional.map_or(CK_INVALID_HANDLE, |object| narrow(object.0)),
+        ..bytes(null_mut(), 0)
+    }
+}
+
+/// Returns the result of a function with an output buffer.
+fn bytes(buffer: *mut CK_BYTE, len: usize) -> CK_ASYNC_DATA {
+    CK_ASYNC_DATA {
+        ulVersion: 0,
+        pValue: buffer,
+        ulValue: length(len),
+        hObject: CK_INVALID_HANDLE,
+        hAdditionalObject: CK_INVALID_HANDLE,
     }
 }
 

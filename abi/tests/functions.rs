@@ -20,7 +20,7 @@ fn users_asynchronous_sessions_and_slot_events() {
     let directory = std::env::temp_dir().join(format!("jeton-functions-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // This is the only test of the binary, so no other thread reads the environment.
-    unsafe { common::use_tokens(&directory, "") };
+    unsafe { common::use_tokens(&directory, "lanes = true") };
     threads_may_be_forbidden();
     ok!(C_Initialize(nothing()));
     let slot = make_token(list());
@@ -28,6 +28,7 @@ fn users_asynchronous_sessions_and_slot_events() {
     a_null_pin_counts_no_failure(session, slot);
     named_users_are_refused(session);
     the_generation_of_a_pair_is_pending(slot);
+    signatures_are_pending(session, slot);
     a_wait_for_a_slot_event_ends();
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
@@ -118,6 +119,129 @@ fn the_generation_of_a_pair_is_pending(slot: CK_SLOT_ID) {
         assert_eq!(found, class);
     }
     ok!(C_CloseSession(session));
+}
+
+/// Calls `C_AsyncComplete` until it no longer returns `CKR_PENDING`.
+fn complete(session: CK_SESSION_HANDLE, name: &std::ffi::CStr) -> (CK_RV, CK_ASYNC_DATA) {
+    let mut done =
+        CK_ASYNC_DATA { ulVersion: 0, pValue: nothing(), ulValue: 0, hObject: 9, hAdditionalObject: 9 };
+    loop {
+        let code = rv!(C_AsyncComplete(session, name.as_ptr().cast_mut().cast(), &raw mut done));
+        if code != CKR_PENDING {
+            return (code, done);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A session that signs, with its buffer.
+struct Signing(CK_SESSION_HANDLE, Vec<u8>);
+
+impl Signing {
+    const NAME: &std::ffi::CStr = c"C_Sign";
+
+    fn open(slot: CK_SLOT_ID) -> Self {
+        Self(open(slot, CKF_ASYNC_SESSION), vec![0; 256])
+    }
+
+    fn init(&self, key: CK_OBJECT_HANDLE) -> CK_RV {
+        let mut with = mechanism(CKM_SHA256_RSA_PKCS);
+        rv!(C_SignInit(self.0, &raw mut with, key))
+    }
+
+    fn sign(&mut self, mut len: CK_ULONG) -> CK_RV {
+        let data = mutable(b"data").cast();
+        rv!(C_Sign(self.0, data, 4, self.1.as_mut_ptr(), &raw mut len))
+    }
+
+    fn begin(&mut self, key: CK_OBJECT_HANDLE) {
+        assert_eq!((self.init(key), self.sign(256)), (CKR_OK, CKR_PENDING));
+    }
+
+    fn end(&self) -> CK_RV {
+        let (code, done) = complete(self.0, Self::NAME);
+        let len = if code == CKR_OK { 256 } else { 0 };
+        let is_buffer = std::ptr::eq(done.pValue, self.1.as_ptr());
+        assert_eq!((is_buffer, done.ulValue), (code != CKR_OPERATION_NOT_INITIALIZED, len));
+        code
+    }
+
+    fn verify(&self, public: CK_OBJECT_HANDLE) {
+        let mut with = mechanism(CKM_SHA256_RSA_PKCS);
+        ok!(C_VerifyInit(self.0, &raw mut with, public));
+        ok!(C_Verify(self.0, mutable(b"data").cast(), 4, mutable(&self.1[..]).cast(), 256));
+    }
+}
+
+fn rsa_pair(session: CK_SESSION_HANDLE, always: CK_BBOOL) -> (CK_OBJECT_HANDLE, CK_OBJECT_HANDLE) {
+    let mut public = [attribute(CKA_MODULUS_BITS, &(2048 as CK_ULONG))];
+    let mut private = [attribute(CKA_ALWAYS_AUTHENTICATE, &always), attribute(CKA_TOKEN, &CK_TRUE)];
+    let (mut with, mut keys) = (mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), [0; 2]);
+    let [public_key, private_key] = keys.each_mut().map(std::ptr::from_mut);
+    let (public, private) = (public.as_mut_ptr(), private.as_mut_ptr());
+    ok!(C_GenerateKeyPair(session, &raw mut with, public, 1, private, 2, public_key, private_key));
+    keys.into()
+}
+
+fn signatures_are_pending(session: CK_SESSION_HANDLE, slot: CK_SLOT_ID) {
+    let (public, key) = rsa_pair(session, CK_FALSE);
+    let mut all: Vec<_> = (0..11).map(|_| Signing::open(slot)).collect();
+    assert_eq!(all[0].init(key), CKR_OK);
+    let mut len = 0;
+    ok!(C_Sign(all[0].0, mutable(b"data").cast(), 4, nothing(), &raw mut len));
+    assert_eq!((len, all[0].sign(255)), (256, CKR_BUFFER_TOO_SMALL));
+    if all[0].sign(256) == CKR_OK {
+        println!("this processor has no lanes");
+        return all[0].verify(public);
+    }
+    assert_eq!((all[0].init(key), all[0].sign(256)), (CKR_OPERATION_ACTIVE, CKR_OPERATION_ACTIVE));
+    let (mut id, name) = (0, Signing::NAME.as_ptr().cast_mut().cast());
+    assert_eq!(rv!(C_AsyncGetID(all[0].0, name, &raw mut id)), CKR_STATE_UNSAVEABLE);
+    assert_eq!(rv!(C_AsyncJoin(all[0].0, name, 1, nothing(), 0)), CKR_SAVED_STATE_INVALID);
+    assert_eq!(rv!(C_GetOperationState(all[0].0, nothing(), &raw mut len)), CKR_STATE_UNSAVEABLE);
+    assert_eq!(complete(all[0].0, c"C_SignFinal").0, CKR_OPERATION_NOT_INITIALIZED);
+    all[1..10].iter_mut().for_each(|one| one.begin(key));
+    let last = &mut all[10];
+    assert_eq!(last.init(key), CKR_OK);
+    ok!(C_SignUpdate(last.0, mutable(b"data").cast(), 4));
+    len = 256;
+    assert_eq!(rv!(C_SignFinal(last.0, last.1.as_mut_ptr(), &raw mut len)), CKR_PENDING);
+    assert_eq!((last.end(), complete(last.0, c"C_SignFinal").0), (CKR_OPERATION_NOT_INITIALIZED, CKR_OK));
+    last.verify(public);
+    for one in &all[..10] {
+        // Two threads ask for the same result. One of them gets it.
+        let session = one.0;
+        let other = std::thread::spawn(move || complete(session, Signing::NAME).0);
+        let mut codes = [complete(session, Signing::NAME).0, other.join().expect("a thread")];
+        codes.sort_unstable();
+        assert_eq!(codes, [CKR_OK, CKR_OPERATION_NOT_INITIALIZED]);
+        one.verify(public);
+    }
+    // An operation that was cancelled has no result, and neither has one of a closed session.
+    all[..3].iter_mut().for_each(|one| one.begin(key));
+    ok!(C_SessionCancel(all[0].0, CKF_SIGN));
+    ok!(C_SignInit(all[1].0, nothing(), 0));
+    ok!(C_CloseSession(all[2].0));
+    assert_eq!([all[0].end(), all[1].end()], [CKR_OPERATION_NOT_INITIALIZED; 2]);
+    // An Init function permits one use of the key, also if the key is destroyed then.
+    all[..2].iter_mut().for_each(|one| one.begin(key));
+    ok!(C_DestroyObject(session, key));
+    assert_eq!([all[0].end(), all[1].end()], [CKR_OK; 2]);
+    all[..2].iter().for_each(|one| one.verify(public));
+
+    let (public, key) = rsa_pair(session, CK_TRUE);
+    let login = || rv!(C_Login(all[3].0, CKU_CONTEXT_SPECIFIC, mutable(PIN).cast(), PIN.len() as CK_ULONG));
+    assert_eq!((all[3].init(key), login()), (CKR_OK, CKR_OK));
+    assert_eq!((all[3].sign(256), all[3].end()), (CKR_PENDING, CKR_OK));
+    all[3].verify(public);
+    assert_eq!((all[3].init(key), all[3].sign(256)), (CKR_OK, CKR_USER_NOT_LOGGED_IN));
+
+    let (_, key) = rsa_pair(session, CK_FALSE);
+    all[..2].iter_mut().for_each(|one| one.begin(key));
+    ok!(C_SessionCancel(all[1].0, CKF_SIGN));
+    ok!(C_Logout(session));
+    assert_eq!([all[0].end(), all[1].end()], [CKR_USER_NOT_LOGGED_IN, CKR_OPERATION_NOT_INITIALIZED]);
+    assert_eq!(all[0].end(), CKR_OPERATION_NOT_INITIALIZED);
 }
 
 fn a_wait_for_a_slot_event_ends() {

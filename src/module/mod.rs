@@ -113,7 +113,9 @@ impl Default for Module {
 impl Module {
     /// Returns a module that is not initialised.
     pub fn new() -> Self {
-        Self::of(None)
+        let mut module = Self::of(None);
+        module.pending = Some(Arc::default());
+        module
     }
 
     fn of(identity: Option<Identity>) -> Self {
