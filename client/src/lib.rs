@@ -9,6 +9,8 @@
 
 // These modules call C.
 #[allow(unsafe_code)]
+mod asynchronous;
+#[allow(unsafe_code)]
 mod key;
 #[allow(unsafe_code)]
 mod module;
@@ -28,6 +30,7 @@ mod memory;
 pub mod names;
 pub mod text;
 
+pub use asynchronous::Later;
 pub use attribute::{Attribute, Mechanism};
 pub use failure::{Doing, Failure};
 pub use memory::{Memory, Structure};

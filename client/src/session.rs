@@ -70,17 +70,23 @@ pub struct SessionInfo {
 impl Module {
     /// `C_OpenSession`.
     pub fn open_session(&self, slot: SlotId, access: Access) -> Result<Session, Failure> {
-        Session::open(self, slot, access)
+        Session::open(self, slot, access, 0)
     }
 }
 
 impl Session {
-    fn open(module: &Module, slot: SlotId, access: Access) -> Result<Self, Failure> {
+    pub(super) fn open(
+        module: &Module,
+        slot: SlotId,
+        access: Access,
+        more: CK_FLAGS,
+    ) -> Result<Self, Failure> {
         let open = entry("C_OpenSession", module.functions().C_OpenSession)?;
         let write = if access == Access::ReadWrite { CKF_RW_SESSION } else { 0 };
+        let flags = CKF_SERIAL_SESSION | write | more;
         let mut handle = 0;
         // SAFETY: no notification callback is passed; `handle` is writable.
-        let code = unsafe { open(slot.0, CKF_SERIAL_SESSION | write, ptr::null_mut(), None, &mut handle) };
+        let code = unsafe { open(slot.0, flags, ptr::null_mut(), None, &mut handle) };
         check("C_OpenSession", code, "opening a session")?;
         Ok(Self { module: module.clone(), handle, not_sync: PhantomData })
     }
