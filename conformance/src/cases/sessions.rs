@@ -1,6 +1,6 @@
 //! "Session management functions".
 
-use jeton_client::{Access, SlotId};
+use jeton_client::{Access, Later, SlotId};
 
 use super::digests::digesting;
 use super::general::padded;
@@ -143,6 +143,29 @@ pub const CASES: &[Case] = &[
             fixture.call("C_AsyncJoin", &fixture.fresh()?, arguments)
         },
     ),
+    optional("C_AsyncComplete", "of the signatures of eight sessions", ASYNC_WORKS, |fixture| {
+        let sessions = (0..8).map(|_| asynchronous(fixture)).collect::<Result<Vec<_>, _>>()?;
+        let begun: Vec<_> =
+            sessions.iter().map(|session| sign_later(fixture, session)).collect::<Result<_, _>>()?;
+        for (session, later) in sessions.iter().zip(begun) {
+            let signature = later.complete()?;
+            session.verify_init(&RSA, fixture.pair(Key::Rsa)?.public)?;
+            ensure("C_AsyncComplete", session.verify(&DIGEST, &signature)?)?;
+        }
+        Ok(())
+    }),
+    optional("C_AsyncComplete", "of a signature that is complete", ASYNC, |fixture| {
+        let (session, name, output) = (asynchronous(fixture)?, padded(b"C_Sign"), Arg::zeroed());
+        sign_later(fixture, &session)?.complete()?;
+        fixture.call("C_AsyncComplete", &session, vec![Arg::Output(&name), Arg::Output(&output)])
+    }),
+    // The first signature need not be pending.
+    optional("C_SignInit", "while a signature is pending", ASYNC_IS_ACTIVE, |fixture| {
+        let session = asynchronous(fixture)?;
+        let (first, second) = (sign_later(fixture, &session)?, sign_later(fixture, &session).map(drop));
+        first.complete()?;
+        second
+    }),
     case("C_GenerateRandom", "returns different bytes each time", &[CKR_OK], |fixture| {
         let (mut one, mut two) = ([0; 32], [0; 32]);
         fixture.random(&mut one)?;
@@ -159,6 +182,24 @@ pub const CASES: &[Case] = &[
         fixture.module.call("C_GenerateRandom", &mut [Arg::Number(NO_SESSION), Arg::Fill(&mut [0; 8])])
     }),
 ];
+
+static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
+// The second code is for a token without asynchronous sessions.
+const ASYNC_WORKS: &[CK_RV] = &[CKR_OK, CKR_SESSION_ASYNC_NOT_SUPPORTED];
+const ASYNC_IS_ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OK];
+
+/// Opens an asynchronous session. A module that does not know the flag would open another one.
+fn asynchronous(fixture: &Fixture<'_>) -> Result<Session, Failure> {
+    if fixture.module.token_info(fixture.slot)?.flags & CKF_ASYNC_SESSION_SUPPORTED == 0 {
+        let (function, code) = ("C_OpenSession", CKR_SESSION_ASYNC_NOT_SUPPORTED);
+        return Err(Failure { function, code, doing: "reading the token's flags".into() });
+    }
+    fixture.module.open_async_session(fixture.slot, Access::ReadWrite)
+}
+
+fn sign_later<'a>(fixture: &Fixture<'_>, session: &'a Session) -> Result<Later<'a>, Failure> {
+    session.sign_later(&RSA, fixture.key(Key::Rsa)?, &DIGEST, 256)
+}
 
 /// The codes for a session without CKF_ASYNC_SESSION (PKCS#11 3.2, "Asynchronous function
 /// management functions").
