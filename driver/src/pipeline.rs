@@ -43,7 +43,7 @@ use spki::SubjectPublicKeyInfoOwned;
 
 use self::engine::Engine;
 use self::job::Event;
-use self::parts::{InParts, in_parts};
+use self::parts::{InParts, each_part, in_parts};
 use crate::Error;
 use crate::algorithm::{Algorithm, Key, Profile};
 

@@ -14,6 +14,8 @@ pub enum Selection {
     Known(Known),
     /// Jeton with its RustCrypto backend.
     RustCrypto,
+    /// Jeton, which signs in asynchronous sessions.
+    Asynchronous,
     Path(PathBuf),
 }
 
@@ -24,10 +26,16 @@ pub(crate) const DIRECTLY: &str = "AWS-LC directly";
 pub(crate) const OPENSSL: &str = "openssl";
 /// The name of Jeton with its RustCrypto backend, as in the benches.
 const RUSTCRYPTO: &str = "jeton-rc";
+/// The name of Jeton with asynchronous sessions.
+const ASYNCHRONOUS: &str = "jeton-async";
 
 /// Returns the name of a module for people.
 pub(crate) fn shown(module: &str) -> &str {
-    if module == IN_PROCESS { DIRECTLY } else { module }
+    match module {
+        IN_PROCESS => DIRECTLY,
+        ASYNCHRONOUS => "jeton, asynchronous",
+        name => name,
+    }
 }
 
 impl Selection {
@@ -37,6 +45,7 @@ impl Selection {
             IN_PROCESS => return Ok(Self::InProcess),
             OPENSSL => return Ok(Self::OpenSsl),
             RUSTCRYPTO => return Ok(Self::RustCrypto),
+            ASYNCHRONOUS => return Ok(Self::Asynchronous),
             _ => {}
         }
         if let Some(known) = Known::named(text) {
@@ -49,7 +58,8 @@ impl Selection {
         let known = KNOWN.iter().chain(&UNPACKAGED).chain(&[Known::JetonAgent]);
         let names: Vec<_> = known.map(|known| known.name()).collect();
         Err(Error::Usage(format!(
-            "module {text:?} is neither a file nor one of {}, {RUSTCRYPTO}, {OPENSSL}, {IN_PROCESS}",
+            "module {text:?} is neither a file nor one of {}, {RUSTCRYPTO}, {ASYNCHRONOUS}, {OPENSSL}, \
+             {IN_PROCESS}",
             names.join(", ")
         )))
     }
@@ -83,6 +93,7 @@ impl Selection {
             Self::InProcess => IN_PROCESS.to_owned(),
             Self::OpenSsl => OPENSSL.to_owned(),
             Self::RustCrypto => RUSTCRYPTO.to_owned(),
+            Self::Asynchronous => ASYNCHRONOUS.to_owned(),
             Self::Known(known) => known.name().to_owned(),
             Self::Path(path) => path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         }

@@ -20,11 +20,11 @@ use super::*;
 /// The options that choose modules.
 #[derive(Args)]
 pub struct Modules {
-    /// A module: jeton, jeton-rc (Jeton with the RustCrypto backend), openssl (the system's
-    /// library, called directly), softhsm2, nss, kryoptic, craton, the path of a shared object, or
-    /// all. May be repeated. The default is jeton, and softhsm2 and nss if they are found. The
-    /// baseline in-process always runs. The variables KRYOPTIC_MODULE and CRATON_MODULE name the
-    /// files of kryoptic and craton.
+    /// A module: jeton, jeton-rc (Jeton with the RustCrypto backend), jeton-async (Jeton that signs
+    /// in asynchronous sessions), openssl (the system's library, called directly), softhsm2, nss,
+    /// kryoptic, craton, the path of a shared object, or all. May be repeated. The default is
+    /// jeton, and softhsm2 and nss if they are found. The baseline in-process always runs. The
+    /// variables KRYOPTIC_MODULE and CRATON_MODULE name the files of kryoptic and craton.
     #[arg(long)]
     module: Vec<String>,
     #[command(flatten)]
@@ -209,7 +209,7 @@ impl Modules {
                 Some(library) => self.token.fresh(selection, library, own)?,
                 None => return Ok(absent(format!("the module {} was not found", known.name()))),
             },
-            Selection::RustCrypto => match Known::Jeton.library() {
+            Selection::RustCrypto | Selection::Asynchronous => match Known::Jeton.library() {
                 Some(library) => self.token.fresh(selection, library, own)?,
                 None => return Ok(absent("the module jeton was not found".to_owned())),
             },
@@ -220,6 +220,7 @@ impl Modules {
             threads: shared.threads,
             rsa_key_pool: shared.rsa_key_pool,
             database: shared.database.clone(),
+            asynchronous: *selection == Selection::Asynchronous,
         };
         let stall = Duration::from_secs(self.stall_seconds);
         Ok(match Worker::start(&job, &environment, stall)? {
@@ -257,6 +258,7 @@ impl TokenOptions {
     ) -> Result<(Target, Environment), Error> {
         let (known, backend) = match selection {
             Selection::Known(known) => (*known, self.backend.as_deref()),
+            Selection::Asynchronous => (Known::Jeton, self.backend.as_deref()),
             _ => (Known::Jeton, Some("rustcrypto")),
         };
         let sandbox = Sandbox::fresh(known, directory, backend)?;

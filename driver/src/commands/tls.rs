@@ -112,6 +112,7 @@ impl Tls {
             threads: options.most_threads(),
             rsa_key_pool: 0,
             database: PathBuf::new(),
+            asynchronous: false,
         };
         let (worker, description) =
             Worker::start(&job, environment, jeton_child::UNLIMITED)?.map_err(Error::Failed)?;
@@ -130,6 +131,7 @@ impl Tls {
             Selection::InProcess => Ok((Target::InProcess, Vec::new())),
             Selection::Path(library) => existing(library.clone()),
             Selection::OpenSsl => Err(Error::Usage("openssl is not a PKCS#11 module".to_owned())),
+            Selection::Asynchronous => Err(Error::Usage("TLS has no asynchronous signatures".to_owned())),
             Selection::Known(_) | Selection::RustCrypto => {
                 let known = if let Selection::Known(known) = selection { *known } else { Known::Jeton };
                 let library = jeton_peers::library_of(known.name())?;

@@ -110,7 +110,10 @@ impl Run<'_> {
         })?;
         drop(requests);
         let signed = self.time_parts(clock, Stage::OcspSign, || {
-            in_parts(&built, |tbs| Ok(responder.assemble(tbs, &engine.sign(tbs)?)?))
+            each_part(&built, |part| {
+                let signed = part.iter().zip(engine.sign_all(part)?);
+                signed.map(|(tbs, signature)| Ok(responder.assemble(tbs, &signature)?)).collect()
+            })
         })?;
         drop(built);
         self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, *batch, &signed))?;
@@ -127,15 +130,18 @@ impl Run<'_> {
     fn issue(&self, engine: &dyn Engine, issuer: &Issuer) -> Result<InParts<Vec<u8>>, Error> {
         let subscriber = self.profile.subscriber;
         let pool = self.key_pool(engine)?;
-        let issue = |serial: &u64| {
+        let prepare = |serial: &u64| {
             let key = match pool.as_slice() {
                 [] => engine.make_subscriber(subscriber)?,
                 pool => pool[*serial as usize % pool.len()].clone(),
             };
-            let tbs = leaf_tbs(issuer, *serial, &key)?;
-            Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?)
+            leaf_tbs(issuer, *serial, &key)
         };
-        in_parts(&(1..=self.size).collect::<Vec<_>>(), issue)
+        each_part(&(1..=self.size).collect::<Vec<_>>(), |part| {
+            let part = part.iter().map(prepare).collect::<Result<Vec<_>, Error>>()?;
+            let signed = part.iter().zip(engine.sign_all(&part)?);
+            signed.map(|(tbs, signature)| Ok(assemble(tbs, &issuer.signer, &signature)?)).collect()
+        })
     }
 
     fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<SubjectPublicKeyInfoOwned>, Error> {

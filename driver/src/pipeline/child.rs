@@ -97,7 +97,8 @@ impl TakesTurns for BatchChild {
 fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     match job.target.open()? {
         Some(((module, slot, pin), description)) => {
-            Ok((Box::new(Pkcs11::open(&module, slot, &pin, job.threads)?), description))
+            let engine = Pkcs11::open(&module, slot, &pin, job.threads, job.asynchronous)?;
+            Ok((Box::new(engine), description))
         }
         None if matches!(job.target, Target::OpenSsl) => open_openssl(),
         None => Ok((Box::new(InProcess::default()), InProcess::describe())),

@@ -11,6 +11,11 @@ pub trait Engine: Sync {
     /// Signs with the CA key. Returns the signature in its X.509 form.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error>;
 
+    /// Signs each message with the CA key.
+    fn sign_all(&self, messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
+        messages.iter().map(|message| self.sign(message)).collect()
+    }
+
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error>;
 
     /// Generates a subscriber's key pair, whose private key stays in the engine. Returns the public

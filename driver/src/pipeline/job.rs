@@ -23,6 +23,8 @@ pub struct Job {
     /// certificate.
     pub rsa_key_pool: u64,
     pub database: PathBuf,
+    /// Whether the module signs in asynchronous sessions.
+    pub asynchronous: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The largest number of items in a part.
-const ITEMS: usize = 16;
+pub(super) const ITEMS: usize = 16;
 /// The number of parts for each thread, if there are that many items.
 const PARTS: usize = 16;
 
@@ -21,11 +21,19 @@ pub(super) fn in_parts<I: Sync, T: Send>(
     items: &[I],
     work: impl Fn(&I) -> Result<T, Error> + Sync,
 ) -> Result<InParts<T>, Error> {
+    each_part(items, |items| items.iter().map(&work).collect())
+}
+
+/// Does `work` with each part, like [`in_parts`]. It returns a result for each item.
+pub(super) fn each_part<I: Sync, T: Send>(
+    items: &[I],
+    work: impl Fn(&[I]) -> Result<Vec<T>, Error> + Sync,
+) -> Result<InParts<T>, Error> {
     let threads = rayon::current_num_threads();
     let length = (items.len() / (PARTS * threads)).clamp(1, ITEMS);
     let part = |items: &[I]| {
         let start = Instant::now();
-        let results = items.iter().map(&work).collect::<Result<Vec<T>, Error>>();
+        let results = work(items);
         (results, start.elapsed().as_secs_f64() / threads as f64)
     };
     let parts: Vec<_> = items.par_chunks(length).map(part).collect();

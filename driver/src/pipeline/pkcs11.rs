@@ -1,11 +1,13 @@
 //! The pipeline's cryptography through the C interface of a module. Each thread has a session. A
-//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. The pipeline keeps the
-//! handles of the keys that it generated, and never searches for a key.
+//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. With asynchronous
+//! sessions, a thread starts the signatures of a part before it asks for the first one. The
+//! pipeline keeps the handles of the keys that it generated, and never searches for a key.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cryptoki_sys::*;
 
+use super::parts::ITEMS;
 use super::workers::PerThread;
 use super::*;
 use crate::client::{Access, Attribute, Doing, Failure, Module, ObjectHandle, Session, SlotId, User, names};
@@ -17,6 +19,8 @@ pub(crate) const ED25519_NAME: &[u8] = b"\x13\x0cedwards25519";
 /// A module with a token, logged in.
 pub struct Pkcs11 {
     sessions: PerThread<Session>,
+    /// The asynchronous sessions of each thread.
+    asynchronous: Option<PerThread<Vec<Session>>>,
     mechanisms: Vec<CK_MECHANISM_TYPE>,
     ca: Option<Ca>,
     /// The index of the template variant that the module accepted last.
@@ -34,10 +38,19 @@ struct Ca {
 
 impl Pkcs11 {
     /// Opens a session for each thread of the pool and logs the user in.
-    pub fn open(module: &Module, slot: SlotId, pin: &str, threads: usize) -> Result<Self, Error> {
+    pub fn open(
+        module: &Module,
+        slot: SlotId,
+        pin: &str,
+        threads: usize,
+        asynchronous: bool,
+    ) -> Result<Self, Error> {
         let sessions = PerThread::new(threads, || module.open_session(slot, Access::ReadWrite))?;
         sessions.mine().login(User::User, Some(pin))?;
+        let open = || (0..ITEMS).map(|_| module.open_async_session(slot, Access::ReadWrite)).collect();
+        let asynchronous = asynchronous.then(|| PerThread::new(threads, open)).transpose()?;
         Ok(Self {
+            asynchronous,
             mechanisms: module.mechanisms(slot)?,
             sessions,
             ca: None,
@@ -140,6 +153,27 @@ impl Engine for Pkcs11 {
         let length = session.sign(digest.as_ref().map_or(message, AsRef::as_ref), &mut signature)?;
         signature.truncate(length);
         Ok(ca.signer.encoded(signature)?)
+    }
+
+    fn sign_all(&self, messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
+        let Some(sessions) = &self.asynchronous else {
+            return messages.iter().map(|message| self.sign(message)).collect();
+        };
+        let (ca, sessions) = (self.ca()?, sessions.mine());
+        let mut signatures = Vec::with_capacity(messages.len());
+        for messages in messages.chunks(sessions.len()) {
+            let begun = sessions.iter().zip(messages).map(|(session, message)| {
+                let digest = ca.signer.digest_of(message);
+                let data = digest.as_ref().map_or(&**message, AsRef::as_ref);
+                session.sign_later(&ca.signer.mechanism, ca.private, data, ca.signature_length)
+            });
+            // All are begun before the first one is asked for.
+            let begun: Vec<_> = begun.collect::<Result<_, _>>()?;
+            for later in begun {
+                signatures.push(ca.signer.encoded(later.complete()?)?);
+            }
+        }
+        Ok(signatures)
     }
 
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error> {
