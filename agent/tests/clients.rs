@@ -108,6 +108,26 @@ fn nothing_of_a_thousand_killed_clients_stays() {
     kill_clients(1000);
 }
 
+/// The module writes a pending signature to the buffer of `C_Sign`, which in an agent ends with its
+/// request.
+#[test]
+fn a_signature_is_never_pending() {
+    let directory = &Directory::alone();
+    let _agent = Agent::try_start(directory, "agent.socket", "lanes = true").expect("an agent");
+    let module = make_token(directory, PIN);
+    let user = token::log_in(&module);
+    let session = module.open_async_session(user.info().expect("a session").slot, Access::ReadWrite);
+    let session = session.expect("an asynchronous session");
+    let (with, bits) = (Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN), Attribute::number(CKA_MODULUS_BITS, 2048));
+    let (public, private) = user.generate_key_pair(&with, &[bits], &[]).expect("a key pair");
+    let (with, mut signature) = (Mechanism::new(CKM_SHA256_RSA_PKCS), [0; 256]);
+    session.sign_init(&with, private).expect("an operation");
+    assert_eq!(session.sign(b"data", &mut signature), Ok(256));
+    session.verify_init(&with, public).expect("an operation");
+    assert_eq!(session.verify(b"data", &signature), Ok(true));
+    module.finalize().expect("a module");
+}
+
 fn import(session: &Session, secrets: &Secrets) {
     let key = |class, kind, label: &str, more: &[Attribute]| {
         let both = [
