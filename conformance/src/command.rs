@@ -104,11 +104,8 @@ fn write(options: &Conformance) -> Result<ExitCode, Error> {
         let records = run::run(&subject(options, known.name(), backend, policy))?;
         columns.push(Column { title, ours: known == Known::Jeton, records });
     }
-    let Document { summary, tables } = if options.attacks {
-        Document::of_attacks(&columns)
-    } else {
-        Document::of_checks(&columns)
-    };
+    let Document { summary, tables } =
+        if options.attacks { Document::of_attacks(&columns) } else { Document::of_checks(&columns) };
     if let Some(path) = &options.write {
         std::fs::write(path, &summary).map_err(Error::io(path))?;
     }
