@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::str::FromStr;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -17,6 +17,7 @@ use tracing_subscriber::{Layer, Registry, reload};
 
 use super::LogRules;
 use crate::file;
+use crate::sync::lock;
 
 /// The level without configuration: only errors.
 const DEFAULT: LevelFilter = LevelFilter::ERROR;
@@ -41,8 +42,8 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
         None => None,
     };
     install();
-    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = file;
-    if let Some(handle) = &*LEVEL.lock().unwrap_or_else(PoisonError::into_inner) {
+    *lock(&SINK) = file;
+    if let Some(handle) = &*lock(&LEVEL) {
         handle.modify(|current| *current = level).map_err(|reason| reason.to_string())?;
     }
     Ok(())
@@ -56,7 +57,7 @@ pub(super) fn install() {
         let lines = tracing_subscriber::fmt::layer().with_writer(|| Sink).with_ansi(false);
         let subscriber = Registry::default().with(filter).with(Few::default()).with(lines);
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
-            *LEVEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+            *lock(&LEVEL) = Some(handle);
         }
     });
 }
@@ -71,7 +72,7 @@ impl<S: Subscriber> Layer<S> for Few {
         const EACH: Duration = Duration::from_secs(1);
         let (place, now) = (event.metadata(), Instant::now());
         let earliest = now.checked_sub(10 * EACH).unwrap_or(now);
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = lock(&self.0);
         let last = places.entry(place.callsite()).or_insert(earliest);
         let turn = earliest.max(*last) + EACH;
         let is_due = turn <= now || *place.level() > Level::INFO;
@@ -90,7 +91,7 @@ impl Write for Sink {
     /// break cannot imitate another line.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let line = escaped(&String::from_utf8_lossy(event));
-        match &mut *SINK.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &mut *lock(&SINK) {
             Some(file) => file.write_all(line.as_bytes())?,
             None => io::stderr().write_all(line.as_bytes())?,
         }

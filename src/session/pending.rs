@@ -10,12 +10,13 @@
 use std::collections::BTreeMap;
 use std::iter::repeat_with;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::backend::{Job, Signer};
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
 use crate::secret::{Secret, try_boxed};
+use crate::sync::lock;
 
 /// The pending signatures of an application.
 #[derive(Default)]
@@ -52,14 +53,14 @@ impl Pending {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let (buffer, len) = (out.as_mut_ptr().expose_provenance(), out.len());
         let (input, state) = (try_boxed(input)?, State::Waiting(job));
-        self.lock().insert(session, Signature { number, buffer, len, input, state });
+        lock(&self.signatures).insert(session, Signature { number, buffer, len, input, state });
         Ok(())
     }
 
     /// Computes the signature of the session if it still waits. Fails with `Pending` if another
     /// thread computes it.
     pub(super) fn compute(&self, session: SessionHandle) -> Result<()> {
-        let mut signatures = self.lock();
+        let mut signatures = lock(&self.signatures);
         let sessions = match signatures.get(&session).map(|own| &own.state) {
             Some(State::Computing) => return Err(Error::Pending),
             Some(State::Waiting(job)) => company(&signatures, session, job),
@@ -84,19 +85,15 @@ impl Pending {
 
     /// Removes the signature of the session, and returns it.
     pub(crate) fn remove(&self, session: SessionHandle) -> Option<Signature> {
-        self.lock().remove(&session)
+        lock(&self.signatures).remove(&session)
     }
 
     /// Discards the signature of the session, because the user logs out.
     pub(super) fn withdraw(&self, session: SessionHandle) {
-        if let Some(signature) = self.lock().get_mut(&session) {
+        if let Some(signature) = lock(&self.signatures).get_mut(&session) {
             signature.state = State::Withdrawn;
             signature.input = Box::default();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionHandle, Signature>> {
-        self.signatures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,7 +120,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     fn deliver(&mut self, results: impl Iterator<Item = Option<Secret>>) {
-        let mut signatures = self.pending.lock();
+        let mut signatures = lock(&self.pending.signatures);
         for ((session, number), result) in self.members.drain(..).zip(results.chain(repeat_with(|| None))) {
             // The session may have been closed, or may have started another signature.
             if let Some(signature) = signatures.get_mut(&session)
@@ -225,7 +222,7 @@ mod tests {
             let expected = together.map(|together| Secret::from(&[together, job][..]));
             assert!(result(&pending, session).as_deref() == expected.as_deref(), "{job}");
         }
-        assert!(pending.lock().is_empty());
+        assert!(lock(&pending.signatures).is_empty());
     }
 
     #[test]
