@@ -170,6 +170,12 @@ pub fn full_child() {
             client.destroy_object(session, object).expect("an object");
         }
     });
+    // Nor does it leave its pages in the log.
+    assert_eq!(client.create(session, &large), Err(Error::DeviceMemory));
+    let logs =
+        std::fs::read_dir(directory.path()).expect("the directory").map(|entry| entry.expect("an entry"));
+    let mut logs = logs.filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"));
+    assert!(logs.all(|log| log.metadata().expect("a length").len() < 1 << 16));
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }
 

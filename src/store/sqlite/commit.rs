@@ -33,7 +33,8 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl OpenFile {
-    /// Runs `work` in one transaction. On any error, the transaction changes nothing.
+    /// Runs `work` in one transaction. On any error, the transaction changes nothing. If the disk
+    /// is full, frees the space that the transaction took in the write-ahead log.
     pub(super) fn write<T>(
         &self,
         what: &str,
@@ -50,14 +51,21 @@ impl OpenFile {
             Ok(done)
         };
         let outcome: Outcome<T> = attempt();
+        drop(connection);
         outcome.map_err(|fault| match fault {
             Fault::Refused(error) => error,
-            Fault::Sqlite(reason) => log_failure(&self.path, what, &reason),
+            Fault::Sqlite(reason) => {
+                let error = log_failure(&self.path, what, &reason);
+                if error == Error::DeviceMemory {
+                    self.shrink_log();
+                }
+                error
+            }
         })
     }
 
-    /// Runs `write`. If the disk is full, frees the space of the write-ahead log and of the
-    /// reserve, and runs `write` once more. Then allocates the reserve again.
+    /// Runs `write`. If the disk is full, frees the space of the reserve too, and runs `write` once
+    /// more. Then allocates the reserve again.
     pub(super) fn write_with_reserve<T>(
         &self,
         what: &str,
@@ -67,7 +75,6 @@ impl OpenFile {
             Err(Error::DeviceMemory) => {}
             outcome => return outcome,
         }
-        self.shrink_log();
         if let Err(reason) = reserve::give_back(&self.path) {
             warn!(file = %self.path.display(), "the disk is full and no space was reserved: {reason}");
         }
