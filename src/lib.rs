@@ -5,8 +5,8 @@
 //!
 //! # A tour, from the caller down
 //!
-//! 1. [`module::Module`] is the state of PKCS#11 in a process, from `C_Initialize` to `C_Finalize`:
-//!    the slots and the sessions. Start here.
+//! 1. [`functions::Module`] is the state of PKCS#11 in a process, from `C_Initialize` to
+//!    `C_Finalize`: the slots and the sessions. Start here.
 //! 2. [`session::Session`] is an open session. It has at most one active operation of each kind,
 //!    such as sign, decrypt and search.
 //! 3. [`token::Token`] is an initialised token: PINs, login, and its objects in memory.
@@ -28,7 +28,7 @@
 //!
 //! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `gate`,
 //! `id`, `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
-//! <- `store` <- `token` <- `session` <- `module`, `admin`. The test `arrows` checks this.
+//! <- `store` <- `token` <- `session` <- `functions`, `admin`. The test `arrows` checks this.
 //! `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
@@ -40,10 +40,10 @@ pub mod config;
 pub mod error;
 pub mod file;
 mod file_lock;
+pub mod functions;
 mod gate;
 pub mod id;
 pub mod mechanism;
-pub mod module;
 pub mod object;
 pub mod quota;
 pub mod secret;

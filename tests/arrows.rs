@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 11] = [
     &["store"],
     &["token"],
     &["session"],
-    &["module", "admin"],
+    &["functions", "admin"],
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
@@ -343,8 +343,8 @@ mod tests {
             ("backend/aws_lc/rsa", "use crate::mechanism::Params;"),
             ("store/sqlite", "pub use crate::token::Token;"),
             ("object/make", "use crate::{error::Error, session::{table, find}, id};"),
-            ("object/make", "use crate::{\n    error::Error,\n    module,\n};"),
-            ("token", "fn f() -> crate::module::Module {}"),
+            ("object/make", "use crate::{\n    error::Error,\n    functions,\n};"),
+            ("token", "fn f() -> crate::functions::Module {}"),
             ("mechanism", "fn f(name: &super::store::Store) {}"),
             ("mechanism/rsa", "use super::super::object::Object;"),
             ("mechanism/rsa", "use super::super::{id, object::Object};"),
@@ -394,12 +394,12 @@ mod tests {
     #[test]
     fn imports_along_the_arrows_pass() {
         for (path, text) in [
-            ("module", "use crate::session::Session;\nuse crate::{error, token::Token};"),
-            ("module/key", "use super::Module;\nuse crate::module::Output;"),
+            ("functions", "use crate::session::Session;\nuse crate::{error, token::Token};"),
+            ("functions/key", "use super::Module;\nuse crate::functions::Output;"),
             ("object", "mod tests {\n    use super::session;\n}"),
             ("object/attribute", "fn f() {\n}\nmod tests {\n    use super::super::token;\n}"),
-            ("token", "// use crate::module::Module;\n//! [`module`](crate::module)"),
-            ("backend/aws_lc/rsa", "use super::super::token;\nuse other_crate::module;"),
+            ("token", "// use crate::functions::Module;\n//! [`functions`](crate::functions)"),
+            ("backend/aws_lc/rsa", "use super::super::token;\nuse other_crate::functions;"),
             ("error", "mycrate::token::f(); $crate::token!(); a::super::token"),
             ("config", "use crate::some_macro;"),
         ] {

@@ -26,7 +26,7 @@ const ALLOWED: [(&str, &str, &str); 14] = [
         "OpenOptions::new",
         "a descriptor of this process, by its link below /proc, and a file that a configuration names",
     ),
-    ("src/module/key.rs", "File::options", "/dev/urandom"),
+    ("src/functions/key.rs", "File::options", "/dev/urandom"),
     ("src/store/descriptors.rs", "File::open", "/dev/null"),
     ("src/store/locks.rs", "File::open", "/dev/null"),
     ("src/store/locks.rs", "libc::open", "directories and /dev/null, which SQLite opens"),

@@ -4,7 +4,7 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::module::{AsyncFunction, Completed};
+use jeton::functions::{AsyncFunction, Completed};
 
 use crate::call::{call_in, in_template};
 use crate::input::Place;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::module::{Module, Threads};
+use jeton::functions::{Module, Threads};
 use jeton::secret::clear_registers;
 use jeton::session::Session;
 use jeton::store::fork;

@@ -3,7 +3,7 @@
 
 use cryptoki_sys::*;
 use jeton::backend::Direction;
-use jeton::module::Output;
+use jeton::functions::Output;
 use jeton::session::{Operation, Session};
 
 use crate::call::call_session;

@@ -2,8 +2,8 @@
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
+use jeton::functions::Module;
 use jeton::id::{ObjectHandle, SessionHandle};
-use jeton::module::Module;
 
 use crate::call::call_in;
 use crate::input::{Place, template};

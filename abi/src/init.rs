@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::error::Error;
-use jeton::module::Threads;
+use jeton::functions::Threads;
 
 use crate::call::{finalize, guarded, initialize};
 

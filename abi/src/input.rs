@@ -7,8 +7,8 @@ use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
+use jeton::functions::Output;
 use jeton::id::AttributeType;
-use jeton::module::Output;
 use jeton::object::template::{Given, Raw, Template};
 use jeton::secret::{Secret, room_for};
 use jeton_names::structs::TEMPLATES;

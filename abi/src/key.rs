@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::module::Started;
+use jeton::functions::Started;
 
 use crate::call::{call_in, in_template};
 use crate::input::{Place, template};

@@ -1,5 +1,5 @@
 //! `libjeton_pkcs11.so`: the C interface of PKCS#11 3.2 over the core's
-//! [`Module`](jeton::module::Module).
+//! [`Module`](jeton::functions::Module).
 //!
 //! Each file with exported functions implements a section of the specification's chapter
 //! "Functions", a part of a section, or two sections that differ only in the direction. Each

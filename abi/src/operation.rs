@@ -6,7 +6,7 @@
 use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
-use jeton::module::Output;
+use jeton::functions::Output;
 use jeton::session::{CryptParams, Engine, Operation, Session};
 
 use crate::input::{self, In, Out};

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::module::{Access, SessionInfo, User};
+use jeton::functions::{Access, SessionInfo, User};
 
 use crate::call::{call, call_in};
 use crate::input::{In, Out, Place, produce};

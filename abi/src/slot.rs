@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::error::Error;
+use jeton::functions::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 use jeton::id::MechanismType;
-use jeton::module::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 
 use crate::call::{call, call_in};
 use crate::info::{padded, version};

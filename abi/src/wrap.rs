@@ -1,7 +1,7 @@
 //! "Key management functions": wrapping and unwrapping.
 
 use cryptoki_sys::*;
-use jeton::module::Output;
+use jeton::functions::Output;
 
 use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};

@@ -1,7 +1,7 @@
 //! "Key management functions": wrapping and unwrapping with associated data.
 
 use cryptoki_sys::*;
-use jeton::module::{Authenticated, Output};
+use jeton::functions::{Authenticated, Output};
 
 use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};

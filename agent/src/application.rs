@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::error::Error;
+use jeton::functions::{Module, PinMark, Threads, User};
 use jeton::id::{SessionHandle, SlotId};
-use jeton::module::{Module, PinMark, Threads, User};
 use jeton::token::Identity;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{

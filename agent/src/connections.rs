@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::error::Error;
+use jeton::functions::Module;
 use jeton::id::ObjectHandle;
-use jeton::module::Module;
 use jeton::quota::Permit;
 use jeton::token::with_handle;
 use jeton_agent_wire::channel::{Channel, KEPT, STAY};

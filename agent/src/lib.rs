@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use jeton::functions::Module;
 use jeton::id::SlotId;
-use jeton::module::Module;
 use jeton::quota::Permit;
 use jeton_agent_wire::Application as Name;
 use jeton_agent_wire::channel::KEPT;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use jeton::config::Settings;
-use jeton::module::Threads;
+use jeton::functions::Threads;
 use jeton_agent::Agent;
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::error::Error;
+use jeton::functions::{Module, PinMark, User};
 use jeton::id::{SessionHandle, SlotId};
-use jeton::module::{Module, PinMark, User};
 use jeton_agent_wire::{Argument, Call, Function};
 use tracing::{error, warn};
 use zeroize::Zeroizing;

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
+use jeton::functions::Module;
 use jeton::id::{MechanismType, SessionHandle, SlotId};
-use jeton::module::Module;
 use jeton_agent_wire::layout::TOKEN_FLAGS;
 use jeton_agent_wire::{Argument, Call, Function, Malformed};
 use serde_bytes::Bytes;

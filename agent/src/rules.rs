@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jeton::functions::{Module, TokenInfo};
 use jeton::id::SlotId;
-use jeton::module::{Module, TokenInfo};
 use jeton_agent_wire::{Function, file};
 use nix::errno::Errno;
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cryptoki_sys::*;
-use jeton::module::TokenInfo;
+use jeton::functions::TokenInfo;
 use jeton_agent_wire::status::{OfApplication, OfClient, OfToken, PinState, Status};
 
 use crate::Application;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use jeton::module::PinMark;
+use jeton::functions::PinMark;
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use zeroize::Zeroizing;

@@ -27,7 +27,7 @@ mod source {
 
     /// Marks a secret key that contains bytes of an unreadable key. It is 1 if the key comes from a
     /// concatenation, and 2 after other derivations that copy bytes. Only Jeton's core sets it
-    /// (`src/module/derive/guard.rs`).
+    /// (`src/functions/derive/guard.rs`).
     pub(crate) const CKA_JETON_COPIED: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0001;
 
     /// The number of times that a private key may still be used (`src/token/uses.rs`).

@@ -1,6 +1,6 @@
 //! What may be done with a key that cannot be read. The rules follow from how a mechanism uses its
-//! keys ([`super::flow`]) and never name a mechanism. `module::derive` and `module::wrap` apply
-//! them to objects, and the model in `conformance/models/tests/keys` tries every sequence of
+//! keys ([`super::flow`]) and never name a mechanism. `functions::derive` and `functions::wrap`
+//! apply them to objects, and the model in `conformance/models/tests/keys` tries every sequence of
 //! calls under them.
 //!
 //! Clulow, "On the Security of PKCS #11" (2003), reads keys by parts and by related keys. A minimum

@@ -3,12 +3,12 @@
 use std::thread;
 
 use jeton::backend::{CipherMode, CipherScheme};
+use jeton::functions::Derived;
 use jeton::id::mechanism_flag as flag;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{Action, AgreementKdf, Asymmetric, Derivation, MechanismRow, Primitive, Shape};
-use jeton::module::Derived;
 
 use crate::prelude::*;
 use crate::scan::Sought;

@@ -1,9 +1,9 @@
 //! Asynchronous sessions: key generations that continue after the call returns, their results, and
 //! waiting for slot events.
 
+use jeton::functions::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
+use jeton::functions::{Completed, Wait};
 use jeton::id::token_flag;
-use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
-use jeton::module::{Completed, Wait};
 
 use crate::prelude::*;
 
@@ -146,7 +146,7 @@ fn more_generations_than_threads_all_complete() {
 fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
     let directory = Directory::new();
     let module = Module::new();
-    module.set_threads(jeton::module::Threads::Forbidden);
+    module.set_threads(jeton::functions::Threads::Forbidden);
     module.initialize(Some(&directory.parameters(DEFAULT, ""))).expect("a module");
     let slot = module.slots().expect("slots")[0];
     module.init_token(slot, SO_PIN, LABEL).expect("a token");

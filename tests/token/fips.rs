@@ -5,10 +5,10 @@ use jeton::backend::aws_lc::service_indicator;
 use jeton::backend::{AeadScheme, Direction, Hash};
 use jeton::config::fips;
 use jeton::error::Error;
+use jeton::functions::Output;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
 use jeton::mechanism::password::Password;
 use jeton::mechanism::{self, Mechanism, Params};
-use jeton::module::Output;
 use jeton::secret::Secret;
 use jeton::session::Session;
 

@@ -4,10 +4,10 @@ use std::ops::Deref;
 
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
+use jeton::functions::{Module, Output, Started};
 use jeton::id::{ObjectHandle, SessionHandle};
 use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::MessageParams;
-use jeton::module::{Module, Output, Started};
 use jeton::object::template::Template;
 use jeton::session::Session;
 

@@ -86,7 +86,7 @@ fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
     module.logout(session).expect("the SO");
     client.login(session);
     let made = loop {
-        match module.async_complete(session, jeton::module::AsyncFunction::GenerateKey) {
+        match module.async_complete(session, jeton::functions::AsyncFunction::GenerateKey) {
             Err(Error::Pending) => std::thread::yield_now(),
             made => break made.map(drop),
         }

@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use jeton::config::Settings;
+use jeton::functions::Threads;
 use jeton::id::token_flag as flag;
-use jeton::module::Threads;
 use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;

@@ -8,11 +8,11 @@ pub use std::time::{Duration, Instant};
 
 pub use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 pub use jeton::error::{Error, Result};
+pub use jeton::functions::{Access, Module, Output, User};
 pub use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, SlotId, value,
 };
 pub use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
-pub use jeton::module::{Access, Module, Output, User};
 pub use jeton::object::template::{Given, Raw, Template};
 
 pub use crate::keys::*;

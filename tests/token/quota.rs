@@ -1,9 +1,9 @@
 //! The memory of a client of an agent: what its application keeps in the module between calls is
 //! taken from its quota, and comes back. Calls that compute for minutes need a login.
 
+use jeton::functions::AsyncFunction;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
-use jeton::module::AsyncFunction;
 use jeton::quota::Quota;
 use jeton::secret::Secret;
 use jeton::token::Identity;

@@ -3,8 +3,8 @@
 //! L.to_bytes(2, "big"), "sha256")`, i from 1 on. The answers of NIST are in
 //! `conformance/src/mechanisms/protocols.rs`.
 
+use jeton::functions::{Additional, Derived};
 use jeton::mechanism::sp800_108::{Field, Number};
-use jeton::module::{Additional, Derived};
 
 use crate::derive::{base, value};
 use crate::prelude::*;

@@ -1,9 +1,9 @@
 //! Tests of the policy *strict*. `src/config/strict.rs` has its rules. Most tests also check that
 //! *compatible* allows the same call.
 
+use jeton::functions::Authenticated;
 use jeton::id::mechanism_flag as does;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::module::Authenticated;
 
 use crate::prelude::*;
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jeton::backend::{AeadScheme, CipherScheme, Direction, Hash, Provider};
 use jeton::error::Result;
+use jeton::functions::{Access, Output, User};
 use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Action, Mechanism, Params};
-use jeton::module::{Access, Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template};
 pub use jeton_vectors::hex;

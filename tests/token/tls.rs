@@ -2,8 +2,8 @@
 //! conformance suite does not have. The known answers are in
 //! `conformance/src/mechanisms/protocols.rs`.
 
+use jeton::functions::Derived;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::module::Derived;
 
 use crate::derive::{base, derive, value};
 use crate::prelude::*;

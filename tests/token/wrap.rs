@@ -2,8 +2,8 @@
 //! nonce of C_WrapKeyAuthenticated. The cases of each mechanism are in
 //! `conformance/src/cases/wrapping.rs`.
 
+use jeton::functions::Authenticated;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::module::Authenticated;
 
 use crate::prelude::*;
 

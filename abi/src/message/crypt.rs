@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
-use jeton::module::Output;
+use jeton::functions::Output;
 use jeton::session::{Messages, Operation, Owner, Phase, Session};
 
 use crate::call::call_session;

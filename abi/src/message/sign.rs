@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
-use jeton::module::Output;
+use jeton::functions::Output;
 use jeton::session::{Operation, Session};
 
 use crate::call::call_session;

@@ -1,8 +1,8 @@
 //! The output pointers of `C_DeriveKey`: `phKey`, and the pointers inside parameter structs for
 //! further keys, a version, initialisation vectors or bytes.
 
+use jeton::functions::{Additional, Connection, Derived};
 use jeton::mechanism::{Action, Derivation, KeyExchange};
-use jeton::module::{Additional, Connection, Derived};
 use jeton::secret::Secret;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! The parameters of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
+use jeton::functions::Additional;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
-use jeton::module::Additional;
 use jeton_names::structs::FIELDS;
 
 use super::*;

@@ -22,7 +22,7 @@ mod call;
 #[path = "../../../abi/src/number.rs"]
 mod number;
 
-pub mod module;
+pub mod functions;
 pub mod sync;
 
 #[path = "../../../src/session/table.rs"]
@@ -145,7 +145,7 @@ pub fn fork(child: impl FnOnce() + Send + 'static) {
 }
 
 /// `C_Initialize`, `C_Finalize`, and one function in place of all others.
-pub mod functions {
+pub mod abi {
     use std::cell::Cell;
 
     use cryptoki_sys::{CK_RV, CKR_OK};
@@ -153,7 +153,7 @@ pub mod functions {
     use crate::call;
 
     pub fn initialize() -> CK_RV {
-        call::guarded(|| call::initialize(None, crate::module::Threads::Allowed))
+        call::guarded(|| call::initialize(None, crate::functions::Threads::Allowed))
     }
 
     pub fn finalize() -> CK_RV {

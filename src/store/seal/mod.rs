@@ -296,7 +296,8 @@ pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
     Some(PinRecord::decode(record)?.cost)
 }
 
-/// Identifies the PIN that is current: see [`Module::pin_mark`](crate::module::Module::pin_mark).
+/// Identifies the PIN that is current: see
+/// [`Module::pin_mark`](crate::functions::Module::pin_mark).
 pub type PinMark = [u8; 16];
 
 /// Returns the mark of a PIN: a hash of the salt, which each new PIN chooses at random. `None` if

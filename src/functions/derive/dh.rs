@@ -5,9 +5,9 @@ use tracing::warn;
 
 use crate::backend::PrivateKey;
 use crate::error::{Error, Result};
+use crate::functions::Module;
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
-use crate::module::Module;
 use crate::object::template::Template;
 use crate::object::{Object, public_half};
 use crate::secret::Secret;
@@ -26,7 +26,7 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
 /// Returns the shared secret. Fails with `MechanismParamInvalid` if `peer` is not a public value of
 /// the group, and with `KeyFunctionNotPermitted` if a peer of a small order would show a part of
 /// the private value.
-pub(in crate::module) fn agree_dh(token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
+pub(in crate::functions) fn agree_dh(token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
     if !token.settings.allows_any_dh_group() && !private.is_group_safe()? {
         warn!("the prime of a Diffie-Hellman key is not safe: see [policy] any-dh-group");
         return Err(Error::KeyFunctionNotPermitted);
@@ -43,7 +43,7 @@ pub(in crate::module) fn agree_dh(token: &Token, private: &dyn PrivateKey, peer:
 impl Module {
     /// Derives the public key of a private key, "regardless of its CKA_DERIVE attribute value"
     /// (PKCS#11 3.2, "Public key from private key").
-    pub(in crate::module) fn derive_public(
+    pub(in crate::functions) fn derive_public(
         &self,
         session: SessionHandle,
         mechanism: &Mechanism,

@@ -12,7 +12,7 @@ use crate::secret::Secret;
 /// derivation"). Without a KDF, a shorter derived key gets the last bytes of the shared secret. A
 /// KDF gives the `wanted` length. Fails with `MechanismParamInvalid` if `peer` is not a public key
 /// of the same curve.
-pub(in crate::module) fn agree(
+pub(in crate::functions) fn agree(
     provider: &Provider,
     private: &dyn PrivateKey,
     (kdf, shared): (Option<AgreementKdf>, &[u8]),
@@ -47,7 +47,7 @@ pub(in crate::module) fn agree(
 
 /// Computes the KDF of ANSI X9.63, 5.6.3, or of SP 800-56A, 5.8.1: the concatenated digests of
 /// secret, counter and shared information.
-pub(in crate::module) fn stretch(
+pub(in crate::functions) fn stretch(
     provider: &Provider,
     kdf: AgreementKdf,
     secret: &Secret,

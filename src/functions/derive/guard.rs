@@ -175,7 +175,7 @@ impl<'a> Guard<'a> {
 
 /// Marks a key that is decapsulated or encapsulated with that key, out of a secret of `natural`
 /// bytes. `extent` is that of a derivation of the same secret.
-pub(in crate::module) fn mark_received(
+pub(in crate::functions) fn mark_received(
     mechanism: &Mechanism,
     attributes: &mut Attributes,
     template: &Template<'_>,
@@ -239,7 +239,7 @@ fn mark(
 }
 
 /// Returns what the rules know of a key.
-pub(in crate::module) fn state(key: &Object) -> KeyState {
+pub(in crate::functions) fn state(key: &Object) -> KeyState {
     KeyState {
         sensitive: key.flag(Flag::SENSITIVE),
         extractable: key.flag(Flag::EXTRACTABLE),
@@ -251,7 +251,7 @@ pub(in crate::module) fn state(key: &Object) -> KeyState {
 }
 
 /// Returns whether a template attribute of a key makes other keys unreadable.
-pub(in crate::module) fn template_of(key: &Object, id: A) -> rule::Template {
+pub(in crate::functions) fn template_of(key: &Object, id: A) -> rule::Template {
     match key.attributes().get(id) {
         Some(value) if protects(value) => rule::Template::Protects,
         _ => rule::Template::Open,
@@ -259,7 +259,7 @@ pub(in crate::module) fn template_of(key: &Object, id: A) -> rule::Template {
 }
 
 /// Returns whether a template makes keys unreadable.
-pub(in crate::module) fn protects(template: &Value) -> bool {
+pub(in crate::functions) fn protects(template: &Value) -> bool {
     matches!(template, Value::Template(forced) if forced.iter().any(hides))
 }
 
@@ -271,7 +271,7 @@ fn hides((id, value): &(A, Value)) -> bool {
 /// `CKA_UNWRAP_TEMPLATE` of the key that opens it makes it unreadable: by changing the wrapped key,
 /// or because it is the head of a longer one. `CKA_ALLOWED_MECHANISMS` limits the forms that a key
 /// opens.
-pub(in crate::module) fn check_form(
+pub(in crate::functions) fn check_form(
     token: &Token,
     mechanism: &Mechanism,
     opening: &Object,
@@ -300,7 +300,7 @@ pub(in crate::module) fn check_form(
 }
 
 /// Checks that `C_DigestKey` may digest a key. Its result is a derived key that everyone reads.
-pub(in crate::module) fn digestible(mechanism: &Mechanism, key: &Object, policy: Policy) -> Result<()> {
+pub(in crate::functions) fn digestible(mechanism: &Mechanism, key: &Object, policy: Policy) -> Result<()> {
     let KeyFlow::Digests(flow) = mechanism.info.flow else { return Err(Error::KeyIndigestible) };
     rule::digest(flow, &state(key), policy).map_err(|refusal| {
         refuse(mechanism.info.id, refusal);
@@ -336,7 +336,7 @@ fn refuse(id: MechanismType, refusal: Refusal) -> Error {
 
 /// Fails with `KeySizeRange` if a derived, encapsulated or decapsulated key is unreadable and short
 /// enough to be guessed.
-pub(in crate::module) fn check_received(attributes: &Attributes) -> Result<()> {
+pub(in crate::functions) fn check_received(attributes: &Attributes) -> Result<()> {
     let len = attributes.bytes(A::VALUE).map_or(0, <[u8]>::len);
     if is_readable(attributes) || len >= SHORTEST { Ok(()) } else { Err(Error::KeySizeRange) }
 }
@@ -354,7 +354,7 @@ pub(super) fn is_unreadable(key: &Object) -> bool {
 }
 
 /// Returns whether `C_GetAttributeValue` shows the value of a new key.
-pub(in crate::module) fn is_readable(attributes: &Attributes) -> bool {
+pub(in crate::functions) fn is_readable(attributes: &Attributes) -> bool {
     attributes.flag(A::SENSITIVE) != Some(true) && attributes.flag(A::EXTRACTABLE) != Some(false)
 }
 
