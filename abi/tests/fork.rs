@@ -20,7 +20,7 @@ fn main() {
     // The PINs have a cheap key derivation, because 32 children log in at once. A login waits at
     // most 20 s for other logins, and Valgrind is slow.
     // SAFETY: no other thread runs.
-    unsafe { common::use_tokens(&directory, "[pin]\nmemory-kib = 8\npasses = 1\n") };
+    unsafe { common::use_tokens(&directory, "lanes = true\n[pin]\nmemory-kib = 8\npasses = 1\n") };
 
     let list = functions();
     let initialize = list.C_Initialize.expect("an entry");
@@ -49,6 +49,7 @@ fn main() {
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
 
     many_children_sign_and_draw_different_numbers();
+    pending_signatures_stay_in_the_parent();
     a_child_continues_after_its_parent_calls_finalize();
     if has_database() {
         a_child_neither_uses_nor_keeps_the_connection_of_its_parent();
@@ -125,6 +126,53 @@ fn many_children_sign_and_draw_different_numbers() {
     assert_eq!(objects(session, b"of a child"), before + CHILDREN);
     sign(session, private, &mut [0; 64]);
     ok!(C_Finalize(nothing()));
+}
+
+/// A fork with pending signatures: the child starts without them and writes nothing to their
+/// buffers. Its own signatures, and then those of the parent, are right.
+fn pending_signatures_stay_in_the_parent() {
+    ok!(C_Initialize(nothing()));
+    let session = user();
+    let label = attribute(CKA_LABEL, b"rsa");
+    let both = [attribute(CKA_TOKEN, &CK_TRUE), label, attribute(CKA_MODULUS_BITS, &(2048 as CK_ULONG))];
+    generate_pair(list(), session, CKM_RSA_PKCS_KEY_PAIR_GEN, &both, &both[..2]);
+    let (mut all, expected) = ([[0; 256]; 3], [CKR_PENDING; 3]);
+    let begun = begin(&mut all);
+    if begun.map(|(_, code)| code) == expected {
+        let work = || {
+            let refused = begun.map(|(session, _)| complete(session));
+            ok!(C_Initialize(nothing()));
+            user();
+            let mut own = all;
+            let codes = begin(&mut own).map(|(session, _)| complete(session));
+            ok!(C_Finalize(nothing()));
+            let right = refused == [CKR_CRYPTOKI_NOT_INITIALIZED; 3] && codes == [CKR_OK; 3];
+            assert!(right && all == [[0; 256]; 3], "{refused:?} {codes:?}");
+            own[2]
+        };
+        let signature = Child::start(&work).end();
+        assert_eq!(begun.map(|(session, _)| complete(session)), [CKR_OK; 3]);
+        assert_eq!(unsafe { (&raw const all).read_volatile() }, [signature; 3]);
+    }
+    ok!(C_Finalize(nothing()));
+}
+
+/// Signs the same in an asynchronous session for each buffer. Returns the sessions.
+fn begin(all: &mut [[u8; 256]; 3]) -> [(CK_SESSION_HANDLE, CK_RV); 3] {
+    all.each_mut().map(|out| {
+        let session = common::open(list(), common::slots(list())[0], CKF_ASYNC_SESSION);
+        let key = find(session, &mut [attribute(CKA_SIGN, &CK_TRUE), attribute(CKA_LABEL, b"rsa")])[0];
+        ok!(C_SignInit(session, &mut mechanism(CKM_SHA256_RSA_PKCS), key));
+        let mut len = 256;
+        (session, rv!(C_Sign(session, mutable(&DIGEST).cast(), 32, out.as_mut_ptr(), &raw mut len)))
+    })
+}
+
+/// Calls `C_AsyncComplete` for `C_Sign`.
+fn complete(session: CK_SESSION_HANDLE) -> CK_RV {
+    let mut done =
+        CK_ASYNC_DATA { ulVersion: 0, pValue: nothing(), ulValue: 0, hObject: 0, hAdditionalObject: 0 };
+    rv!(C_AsyncComplete(session, c"C_Sign".as_ptr().cast_mut().cast(), &raw mut done))
 }
 
 /// A parent calls `C_Initialize`, forks and calls `C_Finalize`, as servers do. Meanwhile its child
