@@ -166,6 +166,17 @@ impl Signing {
         code
     }
 
+    /// Calls C_SignEncryptUpdate, which does not encrypt a part that cannot be signed.
+    fn encrypt_nothing(&self, key: CK_OBJECT_HANDLE) -> CK_RV {
+        let (mut with, mut out, mut len) = (mechanism(CKM_AES_ECB), [0; 16], 16);
+        ok!(C_EncryptInit(self.0, &raw mut with, key));
+        let data = mutable(&[7_u8; 16]).cast();
+        let code = rv!(C_SignEncryptUpdate(self.0, data, 16, out.as_mut_ptr(), &raw mut len));
+        ok!(C_EncryptInit(self.0, nothing(), 0));
+        assert_eq!(out, [0; 16]);
+        code
+    }
+
     fn verify(&self, public: CK_OBJECT_HANDLE) {
         let mut with = mechanism(CKM_SHA256_RSA_PKCS);
         ok!(C_VerifyInit(self.0, &raw mut with, public));
@@ -181,6 +192,13 @@ fn rsa_pair(session: CK_SESSION_HANDLE, always: CK_BBOOL) -> (CK_OBJECT_HANDLE, 
     let (public, private) = (public.as_mut_ptr(), private.as_mut_ptr());
     ok!(C_GenerateKeyPair(session, &raw mut with, public, 1, private, 2, public_key, private_key));
     keys.into()
+}
+
+fn aes_key(session: CK_SESSION_HANDLE) -> CK_OBJECT_HANDLE {
+    let (mut with, mut key) = (mechanism(CKM_AES_KEY_GEN), 0);
+    let mut template = [attribute(CKA_VALUE_LEN, &(16 as CK_ULONG))];
+    ok!(C_GenerateKey(session, &raw mut with, template.as_mut_ptr(), 1, &raw mut key));
+    key
 }
 
 fn signatures_are_pending(session: CK_SESSION_HANDLE, slot: CK_SLOT_ID) {
@@ -200,6 +218,8 @@ fn signatures_are_pending(session: CK_SESSION_HANDLE, slot: CK_SLOT_ID) {
     assert_eq!(rv!(C_AsyncJoin(all[0].0, name, 1, nothing(), 0)), CKR_SAVED_STATE_INVALID);
     assert_eq!(rv!(C_GetOperationState(all[0].0, nothing(), &raw mut len)), CKR_STATE_UNSAVEABLE);
     assert_eq!(complete(all[0].0, c"C_SignFinal").0, CKR_OPERATION_NOT_INITIALIZED);
+    let aes = aes_key(session);
+    assert_eq!(all[0].encrypt_nothing(aes), CKR_OPERATION_ACTIVE);
     all[1..10].iter_mut().for_each(|one| one.begin(key));
     let last = &mut all[10];
     assert_eq!(last.init(key), CKR_OK);
@@ -235,6 +255,7 @@ fn signatures_are_pending(session: CK_SESSION_HANDLE, slot: CK_SLOT_ID) {
     assert_eq!((all[3].sign(256), all[3].end()), (CKR_PENDING, CKR_OK));
     all[3].verify(public);
     assert_eq!((all[3].init(key), all[3].sign(256)), (CKR_OK, CKR_USER_NOT_LOGGED_IN));
+    assert_eq!((all[3].init(key), all[3].encrypt_nothing(aes)), (CKR_OK, CKR_USER_NOT_LOGGED_IN));
 
     let (_, key) = rsa_pair(session, CK_FALSE);
     all[..2].iter_mut().for_each(|one| one.begin(key));

@@ -3,8 +3,8 @@
 
 use super::Session;
 use super::crypt::Crypting;
-use super::operation::{Absorb, Operation, Output};
-use crate::error::{Error, Result};
+use super::operation::{Absorb, Operation, Output, Parts};
+use crate::error::Result;
 
 impl Session {
     /// `C_DigestEncryptUpdate`
@@ -40,7 +40,7 @@ fn encrypt_and_absorb<E: Absorb>(
     data: &[u8],
     out: Output<'_>,
 ) -> Result<usize> {
-    check_active(encrypt, other)?;
+    check_both(encrypt, other)?;
     let asks_length = matches!(out, Output::Length);
     let written = encrypt.crypt_update(data, out)?;
     if !asks_length {
@@ -55,17 +55,16 @@ fn decrypt_and_absorb<E: Absorb>(
     data: &[u8],
     out: Output<'_>,
 ) -> Result<usize> {
-    check_active(decrypt, other)?;
+    check_both(decrypt, other)?;
     let Output::Buffer(out) = out else { return decrypt.crypt_update(data, out) };
     let written = decrypt.crypt_update(data, Output::Buffer(out))?;
     other.update(&out[..written])?;
     Ok(written)
 }
 
-/// Fails with `OperationNotInitialized` unless both operations are active. If the mechanism of one
-/// of them has only single-part operations, that operation ends.
-fn check_active<E: Absorb>(crypt: &mut Operation<Crypting>, other: &mut Operation<E>) -> Result<()> {
-    crypt.expect_parts().and(other.expect_parts())?;
-    let both = crypt.is_active() && other.is_active();
-    if both { Ok(()) } else { Err(Error::OperationNotInitialized) }
+/// Fails unless both operations can take a part of a message. So no part is encrypted or decrypted
+/// for an operation that then refuses it.
+fn check_both<E: Absorb>(crypt: &mut Operation<Crypting>, other: &mut Operation<E>) -> Result<()> {
+    let crypt = crypt.engine_for(Parts::Multiple).map(drop);
+    crypt.and(other.engine_for(Parts::Multiple).map(drop))
 }
