@@ -311,6 +311,14 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
+    /// Like [`finish`](Self::finish), for a function that ends a message in any number of parts.
+    pub(super) fn finish_parts<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if matches!(outcome, Err(Error::Pending)) {
+            self.stage = Stage::Parts;
+        }
+        self.finish(outcome)
+    }
+
     #[cold]
     fn fail(&mut self, error: Error) {
         let had_parts = self.stage == Stage::Parts;

@@ -224,7 +224,7 @@ impl Operation<Signing> {
         let engine = self.engine_for(Parts::Multiple)?;
         let Output::Buffer(out) = out else { return Ok(engine.len()) };
         let outcome = engine.sign_end(out);
-        self.finish(outcome)
+        self.finish_parts(outcome)
     }
 
     /// Ends the pending function. Returns its result.
