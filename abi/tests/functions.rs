@@ -263,6 +263,7 @@ fn signatures_are_pending(session: CK_SESSION_HANDLE, slot: CK_SLOT_ID) {
     all[..2].iter_mut().for_each(|one| one.begin(key));
     ok!(C_SessionCancel(all[1].0, CKF_SIGN));
     ok!(C_Logout(session));
+    assert_eq!(complete(all[0].0, c"C_SignFinal").0, CKR_OPERATION_NOT_INITIALIZED);
     assert_eq!([all[0].end(), all[1].end()], [CKR_USER_NOT_LOGGED_IN, CKR_OPERATION_NOT_INITIALIZED]);
     assert_eq!(all[0].end(), CKR_OPERATION_NOT_INITIALIZED);
 }

@@ -52,7 +52,7 @@ use find::Find;
 use input::Message;
 use operation::{NO_KEY, Output, Parts, PinTurn, Reuse};
 use otp::Otp;
-use pending::{Pending, State};
+use pending::Pending;
 
 /// An open session with its active operations.
 pub struct Session {
@@ -248,12 +248,10 @@ impl Session {
                 Ok((signature.buffer, operation.complete(signature)))
             }
             Some(_) => Err(Error::OperationNotInitialized),
-            None => match pending.remove(handle) {
-                Some(pending::Signature { buffer, state: State::Withdrawn, .. }) => {
-                    Ok((buffer, Err(Error::UserNotLoggedIn)))
-                }
-                _ => Err(Error::OperationNotInitialized),
-            },
+            None => {
+                let buffer = pending.remove_withdrawn(handle, parts).ok_or(Error::OperationNotInitialized)?;
+                Ok((buffer, Err(Error::UserNotLoggedIn)))
+            }
         }
     }
 
@@ -424,10 +422,10 @@ impl Session {
 
     /// Ends every operation that has a key and drops its engine, which holds the parsed key.
     pub(crate) fn clear_keys(&mut self) {
-        let is_pending = self.operations.sign.pending().is_some();
+        let passed = self.operations.sign.pending();
         self.operations.each().for_each(|(_, operation)| operation.clear_key());
-        if let Some(pending) = self.pending.as_ref().filter(|_| is_pending) {
-            pending.withdraw(self.handle);
+        if let Some(pending) = &self.pending {
+            pending.withdraw(self.handle, passed);
         }
     }
 }

@@ -5,13 +5,14 @@
 //! at once. No thread waits for another one, and no thread is created.
 //!
 //! A session has at most one pending signature. A signature that is cancelled stays here until the
-//! session starts another one, asks for a result or is closed.
+//! session starts another one or is closed, or the user logs out.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_with;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::operation::Parts;
 use crate::backend::{Job, Signer};
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
@@ -43,8 +44,8 @@ pub(super) enum State {
     Computing,
     /// `None` if it is computed alone.
     Done(Option<Secret>),
-    /// The user logged out.
-    Withdrawn,
+    /// The user logged out while such a function was pending.
+    Withdrawn(Parts),
 }
 
 impl Pending {
@@ -88,11 +89,27 @@ impl Pending {
         lock(&self.signatures).remove(&session)
     }
 
-    /// Discards the signature of the session, because the user logs out.
-    pub(super) fn withdraw(&self, session: SessionHandle) {
-        if let Some(signature) = lock(&self.signatures).get_mut(&session) {
-            signature.state = State::Withdrawn;
-            signature.input = Box::default();
+    /// Discards the signature of the session with its key, because the user logs out. `passed` is
+    /// `None` if the signature was cancelled before. Then `C_AsyncComplete` does not return it.
+    pub(super) fn withdraw(&self, session: SessionHandle, passed: Option<Parts>) {
+        let mut signatures = lock(&self.signatures);
+        match (signatures.get_mut(&session), passed) {
+            (Some(signature), Some(parts)) => {
+                signature.state = State::Withdrawn(parts);
+                signature.input = Box::default();
+            }
+            (Some(Signature { state: State::Withdrawn(_), .. }), None) => (),
+            _ => drop(signatures.remove(&session)),
+        }
+    }
+
+    /// Removes the signature of the session if it was withdrawn from this function. Returns the
+    /// address of the caller's buffer.
+    pub(super) fn remove_withdrawn(&self, session: SessionHandle, parts: Parts) -> Option<usize> {
+        let mut signatures = lock(&self.signatures);
+        match signatures.get(&session)?.state {
+            State::Withdrawn(passed) if passed == parts => Some(signatures.remove(&session)?.buffer),
+            _ => None,
         }
     }
 }
@@ -232,7 +249,7 @@ mod tests {
         let first = note(&pending, 1, move || {
             assert_eq!(other.compute(SessionHandle(2)), Err(Error::Pending));
             other.remove(SessionHandle(3));
-            other.withdraw(SessionHandle(4));
+            other.withdraw(SessionHandle(4), Some(Parts::Single));
             note(&other, 5, || ());
         });
         for job in 2..=5 {
@@ -242,7 +259,7 @@ mod tests {
         assert!(result(&pending, first).is_some() && result(&pending, SessionHandle(2)).is_some());
         assert!(pending.remove(SessionHandle(3)).is_none());
         let state = |job| pending.remove(SessionHandle(job)).expect("a signature").state;
-        assert!(matches!(state(4), State::Withdrawn) && matches!(state(5), State::Waiting(_)));
+        assert!(matches!(state(4), State::Withdrawn(_)) && matches!(state(5), State::Waiting(_)));
     }
 
     #[test]
