@@ -189,6 +189,7 @@ impl KdfRun {
 
     /// Derives the key that wraps the token key. Argon2id takes a sealing key as its secret
     /// parameter. PBKDF2 has none: its password is then the HMAC of the PIN under the sealing key.
+    /// HMAC pads a short key with zeros, so the salt of PBKDF2 includes the length of the PIN.
     pub(super) fn derive(self, pin: &[u8], sealing: Option<&SealingKey>, salt: &[u8]) -> Result<Secret> {
         let mut key = Secret::zeroed(AEAD_KEY);
         let secret = sealing.map(SealingKey::bytes);
@@ -210,7 +211,8 @@ impl KdfRun {
                     Some(secret) => LIBRARY.mac(&MacScheme::Hmac(Hash::Sha256), secret, &[pin])?,
                     None => Secret::from(pin),
                 };
-                LIBRARY.macs.pbkdf2(Hash::Sha256, &password, salt, iterations, &mut key)?;
+                let salt = [salt, &(pin.len() as u64).to_le_bytes()].concat();
+                LIBRARY.macs.pbkdf2(Hash::Sha256, &password, &salt, iterations, &mut key)?;
             }
         }
         Ok(key)

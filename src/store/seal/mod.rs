@@ -721,6 +721,7 @@ mod tests {
             assert!(opened.bytes[..] == key.bytes[..] && opened.format == format);
             for (serial, role, pin) in [
                 ("serial", Role::User, &b"1235"[..]),
+                ("serial", Role::User, b"1234\0"),
                 ("serial", Role::SecurityOfficer, b"1234"),
                 ("other", Role::User, b"1234"),
             ] {
