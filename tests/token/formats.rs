@@ -1,7 +1,7 @@
 //! The promise for token files: every version reads the files of all earlier versions.
 //!
-//! `fixtures` has one file of each format from 2 on. A commit that introduces a new format adds a
-//! file of this format.
+//! `fixtures` has one file of each format from 2 on, and one with the approved algorithms. A commit
+//! that introduces a new format adds a file of this format.
 
 use std::fs;
 
@@ -11,34 +11,41 @@ use crate::prelude::*;
 
 /// A format, its stored file and the number of the user's objects in it. No version of Jeton wrote
 /// format 1.
-const FILES: [(i64, &str, usize); 2] = [(2, "8d17499fca84648f.jeton", 5), (3, "17c183126338a4cb.jeton", 6)];
+const FILES: [(Format, &str, usize); 3] = [
+    ((2, false), "8d17499fca84648f.jeton", 5),
+    ((3, false), "17c183126338a4cb.jeton", 6),
+    ((3, true), "fips-17c183126338a4cb.jeton", 6),
+];
+/// The version of the file, and whether its PIN records need no memory, as PBKDF2 does.
+type Format = (i64, bool);
 
-fn format(directory: &Path) -> i64 {
+fn format(directory: &Path) -> Format {
     let mut entries = fs::read_dir(directory).expect("the directory").flatten().map(|entry| entry.path());
     let file = entries.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file");
     let connection = Connection::open(file).expect("a database");
-    connection.pragma_query_value(None, "user_version", |row| row.get(0)).expect("a version")
+    let read = "SELECT user_version, substr(so_pin, 1, 1) = x'00' FROM pragma_user_version, token";
+    connection.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a format")
 }
 
 #[test]
 fn a_stored_file_of_each_format_opens_and_its_keys_sign() {
     each_backend(|provider| {
-        for (number, name, objects) in FILES {
+        for (stored, name, objects) in FILES {
             let directory = Directory::new();
             let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/token/fixtures").join(name);
             fs::copy(fixture, directory.path().join(name)).expect("the fixture");
-            assert_eq!(format(directory.path()), number);
+            assert_eq!(format(directory.path()), stored);
             let client = Client::beside(&directory, provider, "");
             let session = client.user();
-            assert_eq!(client.find(session, &none()).len(), objects, "format {number}");
+            assert_eq!(client.find(session, &none()).len(), objects, "{name}");
             let ec = Attributes::of(ObjectClass::PRIVATE_KEY).number(A::KEY_TYPE, KeyType::EC.0);
             let keys = client.find(session, &ec);
-            assert_ne!(keys.len(), 0, "format {number}");
+            assert_ne!(keys.len(), 0, "{name}");
             for key in keys {
                 client.sign(session, &plain(M::ECDSA), key, &[7; 32]).expect("a signature");
             }
             client.finalize().expect("a module");
-            assert_eq!(format(directory.path()), FILES[FILES.len() - 1].0);
+            assert_eq!(format(directory.path()), (FILES[FILES.len() - 1].0.0, stored.1));
         }
     });
 }
@@ -47,5 +54,5 @@ fn a_stored_file_of_each_format_opens_and_its_keys_sign() {
 fn the_newest_format_has_a_stored_file() {
     let client = Client::new(DEFAULT);
     client.finalize().expect("a module");
-    assert_eq!(format(client.directory.path()), FILES[FILES.len() - 1].0);
+    assert!(FILES.iter().any(|(stored, ..)| *stored == format(client.directory.path())));
 }
