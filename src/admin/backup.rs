@@ -104,6 +104,10 @@ impl TokenFile {
     /// Copies one state of the store to a file beside the token's file. Other processes may write
     /// meanwhile.
     pub fn copy(&self) -> Outcome<Copy> {
+        if self.token.settings.database.is_some() {
+            let reason = "a token in a database is backed up with the tools of PostgreSQL";
+            return Err(Problem(reason.to_owned()));
+        }
         let path = self.path.with_extension(COPY);
         let draft = Draft::create(path.clone()).map_err(failure(&path))?;
         self.recorded("jeton backup create", |token| token.copy_store(draft.path()))?;

@@ -189,6 +189,10 @@ fn a_token_moves_to_the_database_and_back() {
     assert_eq!(setup.files("tokens"), BTreeSet::new());
     assert_eq!(info(&mut setup.in_database("token info")), before);
     setup.check(|line| setup.in_database(line));
+    for line in ["backup create copy", "rekey --format fips --backup copy"] {
+        refused(&mut setup.in_database(line), "tools of PostgreSQL");
+    }
+    assert!(!Path::new(&setup.file("postgresql:")).exists());
 
     let text = succeed(&mut setup.moving("directory"));
     assert!(text.contains("4 objects") && text.contains("has no [store] url"), "{text}");

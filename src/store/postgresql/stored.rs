@@ -278,7 +278,6 @@ impl Store for DatabaseStore {
     }
 
     fn copy(&self, _: &Path) -> Result<()> {
-        error!(token = self.serial, "a token in a database is backed up with the tools of PostgreSQL");
         Err(Error::FunctionNotSupported)
     }
 
