@@ -173,7 +173,8 @@ fn open_stream(path: &Path) -> std::io::Result<File> {
 }
 
 fn exists(path: &Path) -> Error {
-    Error::Caused(Cause::Exists, format!("{} exists; --force replaces it", path.display()))
+    Cause::Exists
+        .error(format!("{} exists; give another name, or --force if the command has it", path.display()))
 }
 
 #[cfg(test)]
