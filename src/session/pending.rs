@@ -263,6 +263,19 @@ mod tests {
     }
 
     #[test]
+    fn a_logout_leaves_no_key_of_a_cancelled_signature() {
+        let pending = Pending::default();
+        let cancelled = note(&pending, 1, || ());
+        pending.withdraw(cancelled, None);
+        assert!(pending.remove(cancelled).is_none());
+        let passed = note(&pending, 2, || ());
+        pending.withdraw(passed, Some(Parts::Single));
+        pending.withdraw(passed, None);
+        assert!(pending.remove_withdrawn(passed, Parts::Multiple).is_none());
+        assert!(pending.remove_withdrawn(passed, Parts::Single).is_some());
+    }
+
+    #[test]
     fn after_a_panic_each_signature_is_computed_alone() {
         let pending = Pending::default();
         let first = note(&pending, 1, || panic!("a panic that the test wants"));
