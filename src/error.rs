@@ -4,6 +4,12 @@
 /// The result of most fallible functions in the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Fails with this error if the condition is false.
+#[inline(always)]
+pub const fn require(condition: bool, error: Error) -> Result<()> {
+    if condition { Ok(()) } else { Err(error) }
+}
+
 /// The reason why a call failed. Each variant is a return value of PKCS#11 3.2 ("Function return
 /// values").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::functions::{AsyncFunction, Completed};
 
 use crate::call::{call_in, in_template};
@@ -87,9 +87,7 @@ pub(crate) unsafe extern "C" fn C_AsyncJoin(
 ///
 /// Unless it is `NULL`, the pointer is readable up to the first NUL.
 unsafe fn function(name: *const CK_UTF8CHAR) -> Result<Option<AsyncFunction>> {
-    if name.is_null() {
-        return Err(Error::ArgumentsBad);
-    }
+    require(!name.is_null(), Error::ArgumentsBad)?;
     let mut text = [0; MAX_NAME];
     for (index, place) in text.iter_mut().enumerate() {
         // SAFETY: no byte before this one was NUL.

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::functions::{Module, Threads};
 use jeton::secret::clear_registers;
 use jeton::session::Session;
@@ -101,9 +101,7 @@ pub(crate) fn guarded<F: FnOnce() -> Result<()>>(work: F) -> CK_RV {
 pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<()> {
     watch_forks()?;
     let _turn = Turn::take();
-    if module().is_ok() {
-        return Err(Error::AlreadyInitialized);
-    }
+    require(module().is_err(), Error::AlreadyInitialized)?;
     // This thread holds the turn, so no thread opens a file before `prepare` is done.
     fork::prepare()?;
     let module = kept();
@@ -133,9 +131,7 @@ fn module<'a>() -> Result<&'a Module> {
 /// Returns the module of this thread, if the process serves several applications.
 #[cold]
 fn of_thread<'a>(current: *mut Module) -> Result<&'a Module> {
-    if current.is_null() {
-        return Err(Error::NotInitialized);
-    }
+    require(!current.is_null(), Error::NotInitialized)?;
     // SAFETY: null, or the module of `with_module`, which waits for this call.
     unsafe { OF_THREAD.get().as_ref() }.ok_or(Error::NotInitialized)
 }

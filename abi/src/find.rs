@@ -1,7 +1,7 @@
 //! "Object management functions": the search.
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::functions::Module;
 use jeton::id::{ObjectHandle, SessionHandle};
 
@@ -37,9 +37,7 @@ pub(crate) unsafe extern "C" fn C_FindObjects(
     call_in(handle, |module| {
         let place = Place::at(count)?;
         let max = usize::try_from(max).map_err(|_| Error::ArgumentsBad)?;
-        if objects.is_null() && max > 0 {
-            return Err(Error::ArgumentsBad);
-        }
+        require(!objects.is_null() || max == 0, Error::ArgumentsBad)?;
         // SAFETY: the contract of PKCS#11 for phObject.
         let found = unsafe { find(module, session(handle), objects, max) }?;
         // SAFETY: the contract of PKCS#11 for pulObjectCount.

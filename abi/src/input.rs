@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::functions::Output;
 use jeton::id::AttributeType;
 use jeton::object::template::{Given, Raw, Template};
@@ -110,9 +110,7 @@ pub(crate) unsafe fn list<T>(
     if items.is_null() {
         return Ok(());
     }
-    if room < needed as u64 {
-        return Err(Error::BufferTooSmall { needed });
-    }
+    require(room >= needed as u64, Error::BufferTooSmall { needed })?;
     for (index, value) in values.enumerate() {
         // SAFETY: `index` is below the room that the caller promises.
         unsafe { items.add(index).write_unaligned(value) };
@@ -196,9 +194,7 @@ unsafe fn answer(place: Place<CK_ULONG>, outcome: Result<usize>) -> Result<()> {
 pub(crate) unsafe fn template<'a>(attributes: *const CK_ATTRIBUTE, count: CK_ULONG) -> Result<Template<'a>> {
     let mut left = MAX_ATTRIBUTES;
     let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
-    if count > left || (attributes.is_null() && count > 0) {
-        return Err(Error::ArgumentsBad);
-    }
+    require(count <= left && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
     // SAFETY: the caller's promise; null only if there is nothing to read.
     let template = unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut left) }?;
     let len = total_len(&template);
@@ -268,9 +264,7 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize)
     }
     let len = memory_len(value.1).map_err(|_| Error::AttributeValueInvalid)?;
     let whole = len.is_multiple_of(size_of::<CK_ATTRIBUTE>());
-    if !whole || (value.0.is_null() && len > 0) || depth == 0 {
-        return Err(Error::AttributeValueInvalid);
-    }
+    require(whole && !(value.0.is_null() && len > 0) && depth != 0, Error::AttributeValueInvalid)?;
     // SAFETY: the caller's promise; null only if there is nothing to read.
     unsafe { attributes_at(value.0.cast(), len / size_of::<CK_ATTRIBUTE>(), depth - 1, left) }
         .map(Raw::Template)

@@ -4,7 +4,7 @@ use std::mem::size_of;
 use std::ptr::copy_nonoverlapping;
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::id::AttributeType;
 use jeton::object::AttributeView;
 
@@ -85,9 +85,7 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
 ) -> CK_RV {
     call_in(handle, |module| {
         let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
-        if count > MAX_ATTRIBUTES || (attributes.is_null() && count > 0) {
-            return Err(Error::ArgumentsBad);
-        }
+        require(count <= MAX_ATTRIBUTES && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
         module.read_attributes(session(handle), object(read), |object, mut secret| {
             let attribute = |given: &CK_ATTRIBUTE| {
                 let id = attribute_type(given.type_);

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::functions::{Access, SessionInfo, User};
 
 use crate::call::{call, call_in};
@@ -23,9 +23,7 @@ pub(crate) unsafe extern "C" fn C_OpenSession(
 ) -> CK_RV {
     call(|module| {
         let place = Place::at(handle)?;
-        if flags & CKF_SERIAL_SESSION == 0 {
-            return Err(Error::SessionParallelNotSupported);
-        }
+        require(flags & CKF_SERIAL_SESSION != 0, Error::SessionParallelNotSupported)?;
         let id = slot(id);
         let access = if flags & CKF_RW_SESSION == 0 { Access::ReadOnly } else { Access::ReadWrite };
         let session = match flags & CKF_ASYNC_SESSION {
@@ -106,9 +104,7 @@ pub(crate) unsafe extern "C" fn C_SetOperationState(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pOperationState.
         let state = unsafe { In(state, state_len).bytes() }?;
-        if state.is_empty() {
-            return Err(Error::ArgumentsBad);
-        }
+        require(!state.is_empty(), Error::ArgumentsBad)?;
         let (encryption, authentication) = (object(encryption_key), object(authentication_key));
         module.set_operation_state(session(handle), state, encryption, authentication)
     })
@@ -163,9 +159,7 @@ pub(crate) unsafe extern "C" fn C_GetSessionValidationFlags(
     call_in(handle, |module| {
         let place = Place::at(flags)?;
         let known = module.validation_flags(session(handle))?;
-        if kind != CKS_LAST_VALIDATION_OK {
-            return Err(Error::ArgumentsBad);
-        }
+        require(kind == CKS_LAST_VALIDATION_OK, Error::ArgumentsBad)?;
         // SAFETY: the contract of PKCS#11 for pFlags.
         unsafe { place.put(narrow(known)) };
         Ok(())

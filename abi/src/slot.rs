@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
-use jeton::error::Error;
+use jeton::error::{Error, require};
 use jeton::functions::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 use jeton::id::MechanismType;
 
@@ -56,9 +56,7 @@ pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
 ) -> CK_RV {
     call(|module| {
         let place = Place::at(slot)?;
-        if !reserved.is_null() {
-            return Err(Error::ArgumentsBad);
-        }
+        require(reserved.is_null(), Error::ArgumentsBad)?;
         let wait = if flags & CKF_DONT_BLOCK == 0 { Wait::ForEvent } else { Wait::Never };
         let slot = module.wait_for_slot_event(wait)?;
         // SAFETY: the contract of PKCS#11 for pSlot.
@@ -107,9 +105,7 @@ pub(crate) unsafe extern "C" fn C_InitToken(
     call(|module| {
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).pin() }?;
-        if label.is_null() {
-            return Err(Error::ArgumentsBad);
-        }
+        require(!label.is_null(), Error::ArgumentsBad)?;
         // SAFETY: not null; PKCS#11 3.2, C_InitToken: "the 32-byte label".
         let label = unsafe { label.cast::<[u8; 32]>().read_unaligned() };
         module.init_token(slot(id), pin, &label)

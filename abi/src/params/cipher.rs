@@ -79,9 +79,7 @@ pub(super) unsafe fn gmac(parameter: &[u8]) -> Result<Params> {
         GMAC_STRUCT => {
             // SAFETY: the caller's promise.
             let given = unsafe { gcm(parameter) }?;
-            if !given.aad.is_empty() {
-                return Err(Error::MechanismParamInvalid);
-            }
+            require(given.aad.is_empty(), Error::MechanismParamInvalid)?;
             (given.nonce, given.tag_len)
         }
         1..=MAX_GMAC_IV => (parameter, 16),
@@ -96,9 +94,7 @@ pub(super) unsafe fn gmac(parameter: &[u8]) -> Result<Params> {
 #[inline]
 pub(super) unsafe fn gcm_of<'a>(given: &GcmWithoutBits) -> Result<GcmParams<'a>> {
     let tag_bits = wide(given.tag_bits);
-    if !tag_bits.is_multiple_of(8) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(tag_bits.is_multiple_of(8), Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise.
     let nonce = unsafe { nonce_of(AeadScheme::AesGcm, In(given.iv, given.iv_len), tag_bits / 8) }?;
     // SAFETY: the caller's promise.
@@ -151,9 +147,7 @@ pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<CipherScheme> {
     let (data_len, tag_len) = (wide(given.ulDataLen), wide(given.ulMACLen));
     // SAFETY: the caller's promise.
     let nonce = unsafe { nonce_of(AeadScheme::AesCcm, In(given.pNonce, given.ulNonceLen), tag_len) }?;
-    if data_len > MAX_CCM_MESSAGE {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(data_len <= MAX_CCM_MESSAGE, Error::MechanismParamInvalid)?;
     AeadScheme::check_ccm_len(nonce.len(), data_len as usize)?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), AAD) }?;

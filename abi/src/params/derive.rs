@@ -75,9 +75,7 @@ pub(super) unsafe fn ecdh_aes_wrap(parameter: &[u8]) -> Result<Params> {
 /// Reads a "Big integer", which is the parameter itself.
 pub(super) fn integer(parameter: &[u8]) -> Result<Params> {
     // It is empty in C_EncapsulateKey and C_DecapsulateKey.
-    if parameter.len() > MAX_INTEGER {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(parameter.len() <= MAX_INTEGER, Error::MechanismParamInvalid)?;
     Ok(Params::Data(parameter.into()))
 }
 
@@ -90,9 +88,7 @@ pub(super) unsafe fn hkdf(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_HKDF_PARAMS = unsafe { read(parameter) }?;
     let (extract, expand) = (boolean(given.bExtract)?, boolean(given.bExpand)?);
-    if !extract && !expand {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(extract || expand, Error::MechanismParamInvalid)?;
     let hash = hash(given.prfHashMechanism)?;
     // Only the extraction uses the salt, and only the expansion uses the information. If a step is
     // disabled, its fields may have any value. SAFETY: the caller's promise.

@@ -75,9 +75,7 @@ pub(crate) unsafe fn read_message(
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(pointer.cast(), len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
     let fields = fields(parameter)?;
-    if fields.scheme != scheme {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(fields.scheme == scheme, Error::MechanismParamInvalid)?;
     (message.nonce, message.tag) = (fields.nonce, fields.tag);
     // SAFETY: the caller's promise.
     unsafe { fields.parse(&mut message.params, nonce, tag) }
@@ -91,17 +89,13 @@ pub(crate) unsafe fn read_message(
 ///
 /// `pointer` is `NULL` or readable, and so is the parameter in it.
 pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
-    if pointer.is_null() {
-        return Err(Error::ArgumentsBad);
-    }
+    require(!pointer.is_null(), Error::ArgumentsBad)?;
     // SAFETY: the caller's promise.
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
     let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
-    if !parameter.is_empty() && fields(parameter)?.scheme != scheme {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(parameter.is_empty() || fields(parameter)?.scheme == scheme, Error::MechanismParamInvalid)?;
     Ok(Mechanism { info: mechanism, params: Params::None })
 }
 
@@ -117,9 +111,7 @@ pub(crate) unsafe fn mechanism_with_message(
     nonce: Nonce,
     tag: Tag,
 ) -> Result<(Mechanism, Message)> {
-    if pointer.is_null() {
-        return Err(Error::ArgumentsBad);
-    }
+    require(!pointer.is_null(), Error::ArgumentsBad)?;
     // SAFETY: the caller's promise.
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
     let mut message = Message::empty();
@@ -161,9 +153,7 @@ fn fields(parameter: &[u8]) -> Result<Fields> {
 
 fn gcm(given: CK_GCM_MESSAGE_PARAMS) -> Result<Fields> {
     let tag_bits = wide(given.ulTagBits);
-    if !tag_bits.is_multiple_of(8) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(tag_bits.is_multiple_of(8), Error::MechanismParamInvalid)?;
     Ok(Fields {
         scheme: AeadScheme::AesGcm,
         nonce: given.pIv,
@@ -213,9 +203,7 @@ impl Fields {
         // The lengths are checked first, so that no memory is read for a length that the cipher
         // does not accept.
         let lost = self.nonce.is_null() || (tag != Tag::Later && self.tag.is_null());
-        if lost || !self.scheme.takes(nonce_len, tag_len) {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(!lost && self.scheme.takes(nonce_len, tag_len), Error::MechanismParamInvalid)?;
         // SAFETY: not null, at most `MAX_NONCE` bytes long. The rest is the caller's promise.
         let bytes = unsafe { &*slice_from_raw_parts_mut(self.nonce, nonce_len) };
         params.set_nonce(self.scheme, bytes, tag_len)?;

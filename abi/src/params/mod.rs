@@ -10,7 +10,7 @@ use std::mem::size_of;
 
 use cryptoki_sys::*;
 use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
-use jeton::error::{Error, Result};
+use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, MacFunction, Mechanism, MechanismRow, Params, Shape};
 use jeton::secret::try_boxed;
@@ -63,9 +63,7 @@ impl Given {
     ///
     /// `pointer` is `NULL` or readable.
     pub(crate) unsafe fn read(pointer: *const CK_MECHANISM) -> Result<Self> {
-        if pointer.is_null() {
-            return Err(Error::ArgumentsBad);
-        }
+        require(!pointer.is_null(), Error::ArgumentsBad)?;
         // SAFETY: not null. Readable by the caller's promise.
         let given = unsafe { pointer.read_unaligned() };
         let info = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
@@ -180,9 +178,7 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
 ///
 /// Any bytes are a valid `T`.
 unsafe fn read<T: Copy>(parameter: &[u8]) -> Result<T> {
-    if parameter.len() != size_of::<T>() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(parameter.len() == size_of::<T>(), Error::MechanismParamInvalid)?;
     // SAFETY: as long as a `T`. Any bytes are valid by the caller's promise. Alignment is not
     // needed.
     Ok(unsafe { parameter.as_ptr().cast::<T>().read_unaligned() })
@@ -249,9 +245,7 @@ unsafe fn nonce(bytes: In, limit: u64) -> Result<Nonce> {
 ///
 /// The contract of [`In::bytes`].
 unsafe fn bounded<'a>(bytes: In, limit: u64) -> Result<&'a [u8]> {
-    if wide(bytes.1) > limit {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(wide(bytes.1) <= limit, Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise.
     unsafe { bytes.bytes() }.map_err(|_| Error::MechanismParamInvalid)
 }
@@ -281,9 +275,7 @@ fn prf(given: CK_MECHANISM_TYPE) -> Result<MacFunction> {
 ///
 /// The array is readable, and any bytes are a valid `T`.
 unsafe fn items<T: Copy>(first: *const T, count: CK_ULONG, limit: u64) -> Result<Vec<T>> {
-    if wide(count) > limit || (first.is_null() && count > 0) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(wide(count) <= limit && !(first.is_null() && count > 0), Error::MechanismParamInvalid)?;
     // The limits are small, so the addresses cannot overflow.
     let count = usize::try_from(count).map_err(|_| Error::MechanismParamInvalid)?;
     // SAFETY: not null if there is an item. Each item is readable by the caller's promise, aligned

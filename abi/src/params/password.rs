@@ -30,18 +30,12 @@ const PRFS: [(CK_ULONG, Hash); 7] = [
 pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
     // SAFETY: the struct has only integers and pointers.
     let given: CK_PKCS5_PBKD2_PARAMS2 = unsafe { read(parameter) }?;
-    if given.saltSource != CKZ_SALT_SPECIFIED {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(given.saltSource == CKZ_SALT_SPECIFIED, Error::MechanismParamInvalid)?;
     let hash = named(&PRFS, given.prf)?;
     // "No Parameter. pPrfData must be NULL and ulPrfDataLen must be zero."
-    if !given.pPrfData.is_null() || given.ulPrfDataLen != 0 {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(given.pPrfData.is_null() && given.ulPrfDataLen == 0, Error::MechanismParamInvalid)?;
     let iterations = wide(given.iterations);
-    if !(1..=ITERATIONS).contains(&iterations) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require((1..=ITERATIONS).contains(&iterations), Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise.
     let salt = unsafe { copy(In(given.pSaltSourceData.cast(), given.ulSaltSourceDataLen), DATA) }?;
     // SAFETY: the caller's promise.

@@ -130,9 +130,7 @@ fn master<'a>(
     version: *mut CK_VERSION,
 ) -> Result<Places<'a>> {
     let versioned = mechanism.info.action == Action::Derive(Derivation::TlsMaster(KeyExchange::Rsa));
-    if !versioned && !version.is_null() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(versioned || version.is_null(), Error::MechanismParamInvalid)?;
     Ok(Places::Master(Place::at(key)?, Place::at(version).ok()))
 }
 

@@ -23,9 +23,7 @@ pub(super) fn pss(parameter: &[u8]) -> Result<Params> {
     let given: CK_RSA_PKCS_PSS_PARAMS = unsafe { read(parameter) }?;
     let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
     let salt_len = wide(given.sLen);
-    if salt_len > PSS_SALT {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(salt_len <= PSS_SALT, Error::MechanismParamInvalid)?;
     Ok(Params::Pss { hash, mgf, salt_len: salt_len as usize })
 }
 

@@ -37,8 +37,6 @@ fn sign_context(hedge: CK_HEDGE_TYPE, context: Box<[u8]>, hash: Option<Hash>) ->
 pub(super) fn length(parameter: &[u8]) -> Result<Params> {
     // SAFETY: the parameter is an integer.
     let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
-    if !(1..=MAC).contains(&given) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require((1..=MAC).contains(&given), Error::MechanismParamInvalid)?;
     Ok(Params::Length(given as usize))
 }

@@ -21,9 +21,7 @@ const MAX_LENGTH: u64 = 64;
 pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     let given = whole(kdf, parameter)?;
     let prf = prf(given.prfType)?;
-    if !matches!(prf, MacFunction::Hmac(_) | MacFunction::AesCmac) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(matches!(prf, MacFunction::Hmac(_) | MacFunction::AesCmac), Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise.
     let list = unsafe { items(given.pDataParams, given.ulNumberOfDataParams, FIELDS) }?;
     // SAFETY: the caller's promise, for the memory that the fields point to.
@@ -49,9 +47,7 @@ pub(super) unsafe fn additional<'a>(
     // SAFETY: the caller's promise.
     let list = unsafe { items(given.pAdditionalDerivedKeys, given.ulAdditionalDerivedKeys, FIELDS) }?;
     let keys = list.iter().map(|given| {
-        if given.phKey.is_null() {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(!given.phKey.is_null(), Error::MechanismParamInvalid)?;
         // SAFETY: the caller's promise.
         let template = unsafe { template(given.pTemplate, given.ulAttributeCount) };
         let template = template.map_err(|error| {
@@ -135,9 +131,7 @@ fn length(value: &[u8]) -> Result<Field> {
 /// Checks the width of a number, which must be a multiple of 8 bits.
 fn number(little_endian: CK_BBOOL, bits: CK_ULONG, limit: u64) -> Result<Number> {
     let bits = wide(bits);
-    if bits == 0 || bits > limit || !bits.is_multiple_of(8) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(bits != 0 && bits <= limit && bits.is_multiple_of(8), Error::MechanismParamInvalid)?;
     Ok(Number { little_endian: boolean(little_endian)?, len: (bits / 8) as usize })
 }
 

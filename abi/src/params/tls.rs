@@ -34,9 +34,7 @@ pub(super) fn extended_master(
     given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS,
     [session_hash]: Parts<1>,
 ) -> Result<Params> {
-    if session_hash.is_empty() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(!session_hash.is_empty(), Error::MechanismParamInvalid)?;
     Ok(Params::TlsExtendedMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), session_hash })
 }
 
@@ -59,9 +57,7 @@ pub(super) fn safe_keys12(given: CK_TLS12_KEY_MAT_PARAMS, randoms: Parts<2>) -> 
 fn key_material(prf: TlsPrf, bits: [CK_ULONG; 3], export: CK_BBOOL, randoms: Parts<2>) -> Result<Params> {
     // Export keys are refused. Of these versions only TLS 1.0 has export ciphers. They are
     // obsolete, and RFC 8996 deprecates TLS 1.0.
-    if boolean(export)? {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(!boolean(export)?, Error::MechanismParamInvalid)?;
     let [mac_len, key_len, iv_len] = bits.map(|bits| {
         let fits = wide(bits) <= TLS_BITS && wide(bits).is_multiple_of(8);
         if fits { Ok((wide(bits) / 8) as usize) } else { Err(Error::MechanismParamInvalid) }
@@ -93,9 +89,7 @@ pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
         2 => false,
         _ => return Err(Error::MechanismParamInvalid),
     };
-    if !(VERIFY_DATA..=limit).contains(&len) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require((VERIFY_DATA..=limit).contains(&len), Error::MechanismParamInvalid)?;
     Ok(Params::TlsMac { prf, len: len as usize, server })
 }
 
@@ -105,14 +99,10 @@ pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
 ///
 /// The length of the output is readable.
 pub(super) unsafe fn prf(given: CK_TLS_PRF_PARAMS, [seed, label]: Parts<2>) -> Result<Params> {
-    if given.pulOutputLen.is_null() || given.pOutput.is_null() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(!given.pulOutputLen.is_null() && !given.pOutput.is_null(), Error::MechanismParamInvalid)?;
     // SAFETY: not null. Readable by the caller's promise.
     let len = wide(unsafe { given.pulOutputLen.read_unaligned() });
-    if !(1..=DATA).contains(&len) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require((1..=DATA).contains(&len), Error::MechanismParamInvalid)?;
     Ok(Params::TlsPrf { seed, label, len: len as usize })
 }
 

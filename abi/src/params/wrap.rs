@@ -61,9 +61,7 @@ struct Generated {
 unsafe fn authenticated(
     pointer: *const CK_MECHANISM,
 ) -> Result<Option<(&'static MechanismRow, CipherScheme, Generated)>> {
-    if pointer.is_null() {
-        return Err(Error::ArgumentsBad);
-    }
+    require(!pointer.is_null(), Error::ArgumentsBad)?;
     // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { pointer.read_unaligned() };
     let Some(info) = mechanism::find(MechanismType(wide(given.mechanism))) else { return Ok(None) };
