@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
 
 use super::{PrivateKey, PrivateParts, PublicKey, PublicParts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// Sizes in bits of the primes that keys may use. Old peers use short primes. Longer primes cost
@@ -40,9 +40,7 @@ pub(super) fn generate<I: Integers>(
     let group = Group::new(prime, base)?;
     let longest = size(prime) - 1;
     let bits = bits.unwrap_or(longest);
-    if size(prime) < GENERATED || !(SHORTEST..=longest).contains(&bits) {
-        return Err(Error::KeySizeRange);
-    }
+    require(size(prime) >= GENERATED && (SHORTEST..=longest).contains(&bits), Error::KeySizeRange)?;
     // PKCS #3, 7.1: the private value has exactly l bits, so its highest bit is set.
     let mut value = Secret::zeroed(bits.div_ceil(8));
     I::random(&mut value)?;
@@ -54,9 +52,7 @@ pub(super) fn generate<I: Integers>(
 
 pub(super) fn private<I: Integers>(prime: &[u8], base: &[u8], value: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let group = Group::new(prime, base)?;
-    if value.is_empty() || !below(value, &group.largest) {
-        return Err(Error::DataInvalid);
-    }
+    require(!value.is_empty() && below(value, &group.largest), Error::DataInvalid)?;
     Ok(Arc::new(Private::<I>::new(group, value)))
 }
 
@@ -80,9 +76,7 @@ struct Group {
 
 impl Group {
     fn new(prime: &[u8], base: &[u8]) -> Result<Self> {
-        if !USED.contains(&size(prime)) {
-            return Err(Error::KeySizeRange);
-        }
+        require(USED.contains(&size(prime)), Error::KeySizeRange)?;
         let mut largest = prime.to_vec();
         match largest.last_mut() {
             Some(last) if *last & 1 == 1 => *last -= 1,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::dh::{Integers, below, size, unpadded};
 use super::{DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// Sizes in bits of the primes that keys may use.
@@ -94,9 +94,7 @@ fn check_public<I: Integers>(group: &DsaGroup, value: &[u8]) -> Result<()> {
 fn public_value<I: Integers>(group: &DsaGroup, value: &Secret) -> Result<Vec<u8>> {
     check_numbers::<I>(group)?;
     let value = unpadded(value);
-    if value.is_empty() || !below(value, &group.subprime) {
-        return Err(Error::DataInvalid);
-    }
+    require(!value.is_empty() && below(value, &group.subprime), Error::DataInvalid)?;
     let public = I::power(&group.base, value, &group.prime)?;
     Ok(unpadded(&public).to_vec())
 }
@@ -105,9 +103,7 @@ fn public_value<I: Integers>(group: &DsaGroup, value: &Secret) -> Result<Vec<u8>
 /// not prime harms only the keys that use it.
 fn check_numbers<I: Integers>(group: &DsaGroup) -> Result<()> {
     let DsaGroup { prime, subprime, base } = group;
-    if !PRIMES.contains(&size(prime)) || !SUBPRIMES.contains(&size(subprime)) {
-        return Err(Error::KeySizeRange);
-    }
+    require(PRIMES.contains(&size(prime)) && SUBPRIMES.contains(&size(subprime)), Error::KeySizeRange)?;
     let is_odd = |number: &[u8]| number.last().is_some_and(|last| last & 1 == 1);
     let good = is_odd(prime) && is_odd(subprime) && is_element::<I>(group, base)?;
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
@@ -176,9 +172,7 @@ struct DsaVerifier<L: Library>(Arc<Key<L>>);
 impl<L: Library> Verifier for DsaVerifier<L> {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         check_digest(input)?;
-        if signature.len() != 2 * self.0.group.subprime.len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == 2 * self.0.group.subprime.len(), Error::SignatureLenRange)?;
         let (r, s) = signature.split_at(self.0.group.subprime.len());
         if L::verify(&self.0.key, input, r, s)? { Ok(()) } else { Err(Error::SignatureInvalid) }
     }

@@ -13,7 +13,7 @@ use super::{
     MacScheme, Macs, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal,
     Scheme, Signer, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// The backend `null`.
@@ -87,9 +87,7 @@ impl Signer for Constant {
 impl Verifier for Constant {
     /// Accepts only the signature that [`Signer::sign`] writes.
     fn verify(&mut self, _input: &[u8], signature: &[u8]) -> Result<()> {
-        if signature.len() != self.0 {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.0, Error::SignatureLenRange)?;
         if signature.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(Error::SignatureInvalid) }
     }
 }

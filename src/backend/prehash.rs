@@ -2,15 +2,13 @@
 //! 10.2).
 
 use super::Hash;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// The length of the longest context in bytes.
 const MAX_CONTEXT: usize = 255;
 
 pub(super) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
-    if context.len() > MAX_CONTEXT {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(context.len() <= MAX_CONTEXT, Error::MechanismParamInvalid)?;
     let mut prefix = vec![u8::from(hash.is_some()), context.len() as u8];
     prefix.extend_from_slice(context);
     if let Some(hash) = hash {

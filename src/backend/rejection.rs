@@ -9,7 +9,7 @@
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 
 use super::{Digest, Hash, Mac, MacScheme, Macs};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// The least length of the padding: `00 02`, eight nonzero bytes, and `00`.
@@ -54,9 +54,7 @@ impl Rejection {
     ) -> Result<Secret> {
         let longest = self.modulus_len - OVERHEAD;
         let lengths: Vec<u16> = (0..=longest).filter(|len| fits(*len)).map(|len| len as u16).collect();
-        if lengths.is_empty() {
-            return Err(Error::KeySizeRange);
-        }
+        require(!lengths.is_empty(), Error::KeySizeRange)?;
         let mut synthetic = Secret::zeroed(em.len());
         let synthetic_len = self.synthesize(macs, ciphertext, &lengths, &mut synthetic)?;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ffi, output, verdict};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
@@ -20,9 +20,7 @@ pub(super) struct Private {
 
 impl Private {
     pub(super) fn parse(curve: Curve, scalar: &[u8]) -> Result<Self> {
-        if scalar.len() != curve.len() {
-            return Err(Error::DataInvalid);
-        }
+        require(scalar.len() == curve.len(), Error::DataInvalid)?;
         Ok(Self { curve, key: ffi::EcKey::private(curve, scalar)? })
     }
 }
@@ -46,9 +44,7 @@ impl PrivateKey for Private {
             Some(2 | 3) => 1 + self.curve.len(),
             _ => return Err(Error::DataInvalid),
         };
-        if peer.len() != len {
-            return Err(Error::DataInvalid);
-        }
+        require(peer.len() == len, Error::DataInvalid)?;
         self.key.agree(&ffi::EcKey::public(self.curve, peer)?)
     }
 }
@@ -61,9 +57,7 @@ pub(super) struct Public {
 impl Public {
     pub(super) fn parse(curve: Curve, point: &[u8]) -> Result<Self> {
         // AWS-LC would also accept compressed points.
-        if point.len() != 1 + 2 * curve.len() || point[0] != 4 {
-            return Err(Error::DataInvalid);
-        }
+        require(point.len() == 1 + 2 * curve.len() && point[0] == 4, Error::DataInvalid)?;
         Ok(Self { curve, key: ffi::EcKey::public(curve, point)? })
     }
 }

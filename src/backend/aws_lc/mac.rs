@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use super::ffi::{self, CipherCtx, Mode};
 use super::{elsewhere, output};
 use crate::backend::{Direction, Hash, Mac, MacScheme, Macs};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 const BLOCK: usize = 16;
@@ -38,9 +38,7 @@ impl Macs for AllMacs {
         iterations: u32,
         out: &mut [u8],
     ) -> Result<()> {
-        if iterations == 0 {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(iterations != 0, Error::MechanismParamInvalid)?;
         ffi::pbkdf2(hash, password, salt, iterations, out)
     }
 }
@@ -99,9 +97,7 @@ impl Mac for Cmac {
 }
 
 fn gmac(key: &[u8], iv: &[u8]) -> Result<Box<dyn Mac>> {
-    if !(1..=256).contains(&iv.len()) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require((1..=256).contains(&iv.len()), Error::MechanismParamInvalid)?;
     let mut gmac = Gmac { context: CipherCtx::gcm(key, iv.len(), Direction::Encrypt)?, iv: iv.into() };
     gmac.reset()?;
     Ok(Box::new(gmac))
@@ -139,9 +135,7 @@ impl Mac for Gmac {
 /// Builds XCBC (RFC 3566, 4). Each of its three keys is the encryption of a constant under the
 /// caller's key.
 fn xcbc(key: &[u8]) -> Result<Box<dyn Mac>> {
-    if key.len() != BLOCK {
-        return Err(Error::KeySizeRange);
-    }
+    require(key.len() == BLOCK, Error::KeySizeRange)?;
     let mut aes = CipherCtx::new(Mode::Ecb, key, Direction::Encrypt)?;
     let mut keys = Secret::zeroed(3 * BLOCK);
     for (number, key) in (1..).zip(keys.chunks_mut(BLOCK)) {

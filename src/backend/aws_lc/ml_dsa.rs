@@ -8,7 +8,7 @@ use crate::backend::prehash::{expect_len, prefix};
 use crate::backend::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
@@ -33,9 +33,7 @@ impl Private {
         let public = match seed {
             Some(seed) => {
                 let (public, expanded) = expand(set, seed)?;
-                if !ffi::equal(&expanded, key) {
-                    return Err(Error::DataInvalid);
-                }
+                require(ffi::equal(&expanded, key), Error::DataInvalid)?;
                 public
             }
             None => ffi::ml_dsa_public(set, key)?,
@@ -66,9 +64,7 @@ pub(super) struct Public {
 
 impl Public {
     pub(super) fn parse(set: MlDsa, key: &[u8]) -> Result<Self> {
-        if key.len() != set.public_len() {
-            return Err(Error::DataInvalid);
-        }
+        require(key.len() == set.public_len(), Error::DataInvalid)?;
         Ok(Self { set, key: key.to_vec() })
     }
 }
@@ -115,9 +111,7 @@ struct MlDsaVerifier {
 impl Verifier for MlDsaVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         expect_len(self.hash, input)?;
-        if signature.len() != self.key.set.signature_len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.key.set.signature_len(), Error::SignatureLenRange)?;
         ffi::ml_dsa_verify(self.key.set, &self.key.key, &self.prefix, input, signature)
     }
 }

@@ -3,7 +3,7 @@
 use super::ffi;
 use super::random::System;
 use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
@@ -28,9 +28,7 @@ impl Private {
         let public = match seed {
             Some(seed) => {
                 let (public, expanded) = expand(set, seed)?;
-                if !ffi::equal(&expanded, key) {
-                    return Err(Error::DataInvalid);
-                }
+                require(ffi::equal(&expanded, key), Error::DataInvalid)?;
                 public
             }
             None => ffi::ml_kem_public(set, key)?,

@@ -1,8 +1,8 @@
 //! LM-OTS, LMS and HSS (RFC 8554), with the parameter sets of SP 800-208.
 
-use super::{MAX_NODE, Node, ShortHash, number, require, take};
+use super::{MAX_NODE, Node, ShortHash, number, take};
 use crate::backend::{Digest, Hash};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// The hash functions of the parameter sets, in the order of the type numbers.
 const HASHES: [ShortHash; 4] = [
@@ -132,10 +132,10 @@ impl Tree {
         let Params { lms_type, ots_type, hash, height, .. } = self.params;
         let mut signature = take(rest, self.params.signature_len())?;
         let leaf = number(&mut signature)?;
-        require(number(&mut signature)? == ots_type && leaf >> height == 0)?;
+        require(number(&mut signature)? == ots_type && leaf >> height == 0, Error::SignatureInvalid)?;
         let random = take(&mut signature, hash.n)?;
         let values = take(&mut signature, self.params.chains() * hash.n)?;
-        require(number(&mut signature)? == lms_type)?;
+        require(number(&mut signature)? == lms_type, Error::SignatureInvalid)?;
 
         let message = self.message_digest(digest, leaf, random, message)?;
         let mut ends = values.to_vec();
@@ -152,7 +152,7 @@ impl Tree {
             place >>= 1;
             node = self.parent(digest, place, children)?;
         }
-        require(node[..hash.n] == self.root[..hash.n])
+        require(node[..hash.n] == self.root[..hash.n], Error::SignatureInvalid)
     }
 
     /// Hashes a message (RFC 8554, 4.5).
@@ -244,10 +244,8 @@ impl Public {
     /// Verifies a signature (RFC 8554, 6.3). Fails with `SignatureLenRange` if its length is not
     /// the one that follows from the key and from the keys in the signature.
     pub(super) fn verify(&self, digest: &dyn Digest, message: &[u8], mut rest: &[u8]) -> Result<()> {
-        if self.levels == 1 && rest.len() != self.signature_len() {
-            return Err(Error::SignatureLenRange);
-        }
-        require(number(&mut rest)? == self.levels - 1)?;
+        require(self.levels != 1 || rest.len() == self.signature_len(), Error::SignatureLenRange)?;
+        require(number(&mut rest)? == self.levels - 1, Error::SignatureInvalid)?;
         let mut lower = None;
         for _ in 1..self.levels {
             let (tree, signature) = (lower.as_ref().unwrap_or(&self.top), rest);

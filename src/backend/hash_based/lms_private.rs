@@ -14,7 +14,7 @@ use std::thread;
 use super::lms::{ID, Params, Tree};
 use super::{MAX_NODE, Node};
 use crate::backend::{Digest, HssType, Random};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::{Secret, with_wiped_frame};
 use crate::sync::lock;
 
@@ -106,9 +106,7 @@ impl Private {
         message: &[u8],
         out: &mut [u8],
     ) -> Result<()> {
-        if number >= self.uses() {
-            return Err(Error::KeyExhausted);
-        }
+        require(number < self.uses(), Error::KeyExhausted)?;
         let mut signature = ((self.levels.len() - 1) as u32).to_be_bytes().to_vec();
         let (mut tree, mut below) = (Arc::clone(&self.top), self.uses().ilog2());
         for (level, params) in self.levels.iter().enumerate() {
@@ -150,9 +148,7 @@ pub(super) fn uses(levels: &[Params]) -> u64 {
 
 /// Returns the parameters of the levels. Fails as [`Private::generate`] does.
 pub(super) fn levels(types: &[HssType]) -> Result<Vec<Params>> {
-    if !(1..=super::lms::MAX_LEVELS as usize).contains(&types.len()) {
-        return Err(Error::DataInvalid);
-    }
+    require((1..=super::lms::MAX_LEVELS as usize).contains(&types.len()), Error::DataInvalid)?;
     let levels: Option<Vec<_>> = types.iter().map(|types| Params::of(types.lms, types.ots)).collect();
     let levels = levels.ok_or(Error::DataInvalid)?;
     let height = levels.iter().map(|level| level.height).sum::<u32>();

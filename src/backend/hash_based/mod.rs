@@ -174,8 +174,3 @@ fn number(rest: &mut &[u8]) -> Result<u32> {
     let bytes = take(rest, 4)?;
     Ok(bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
-
-/// Fails with `SignatureInvalid` if the condition is false.
-fn require(condition: bool) -> Result<()> {
-    if condition { Ok(()) } else { Err(Error::SignatureInvalid) }
-}

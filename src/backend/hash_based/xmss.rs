@@ -1,9 +1,9 @@
 //! XMSS and XMSS^MT (RFC 8391), with the parameter sets of SP 800-208. XMSS is XMSS^MT with one
 //! layer, except for the length of the index.
 
-use super::{MAX_NODE, Node, ShortHash, require, take};
+use super::{MAX_NODE, Node, ShortHash, take};
 use crate::backend::{Digest, Hash, Stateful};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// A hash function, and the length in bytes of the number before its input (RFC 8391, 5.1;
 /// SP 800-208, 5).
@@ -64,9 +64,7 @@ impl Public {
         let keyed = *HASHES.get(at / group.len()).ok_or(Error::DataInvalid)?;
         let (height, layers) = group[at % group.len()];
         let n = keyed.hash.n;
-        if key.len() != 2 * n {
-            return Err(Error::DataInvalid);
-        }
+        require(key.len() == 2 * n, Error::DataInvalid)?;
         let (mut root, mut seed) = ([0; MAX_NODE], [0; MAX_NODE]);
         root[..n].copy_from_slice(&key[..n]);
         seed[..n].copy_from_slice(&key[n..]);
@@ -90,13 +88,11 @@ impl Public {
 
     /// Verifies a signature (RFC 8391, 4.1.10 and 4.2.5).
     pub(super) fn verify(&self, digest: &dyn Digest, message: &[u8], signature: &[u8]) -> Result<()> {
-        if signature.len() != self.signature_len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.signature_len(), Error::SignatureLenRange)?;
         let (n, mut rest) = (self.keyed.hash.n, signature);
         let index = take(&mut rest, self.index_len)?;
         let mut tree = index.iter().fold(0, |index, byte| index << 8 | u64::from(*byte));
-        require(tree >> self.height == 0)?;
+        require(tree >> self.height == 0, Error::SignatureInvalid)?;
         let random = take(&mut rest, n)?;
         let mut node = self.message_digest(digest, tree, random, message)?;
         for layer in 0..self.layers {
@@ -107,7 +103,7 @@ impl Public {
             let layer = Layer { public: self, digest, layer, tree };
             node = layer.root(leaf, &node, values, path)?;
         }
-        require(node[..n] == self.root[..n])
+        require(node[..n] == self.root[..n], Error::SignatureInvalid)
     }
 
     /// Hashes a message: `H_msg(r || root || index, M)`.

@@ -5,7 +5,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::wrong_len;
 use crate::backend::{Cipher, Direction, Renewal, SavedCipher, output, padding};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// A chain of blocks: ECB, CBC or XTS with a key and a direction.
 pub(in crate::backend) trait Chain<const N: usize>: Send + Sized + 'static {
@@ -107,9 +107,7 @@ impl<C: Chain<N>, const N: usize> Blocks<C, N> {
         let mut plain = Zeroizing::new([0; N]);
         self.chain.process(&self.held[0], &mut *plain)?;
         let (good, len) = padding::pkcs7(&*plain, N);
-        if !bool::from(good) {
-            return Err(Error::EncryptedDataInvalid);
-        }
+        require(bool::from(good), Error::EncryptedDataInvalid)?;
         match output(out, len) {
             Ok(out) => out.copy_from_slice(&plain[..len]),
             Err(too_small) => {

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use super::{BlockCipher, Whole, wrong_len, xor};
 use crate::backend::symmetric::{KW_IV, KWP_IV};
 use crate::backend::{Direction, output, padding};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// The length of a block in bytes.
@@ -62,9 +62,7 @@ impl<B: BlockCipher<N>> Whole for Kw<B> {
         unwrap(&mut self.cipher, &mut message)?;
         let (iv, message) = message.split_at(SEMI);
         let (good, len) = if self.padded { padding::pkcs7(message, SEMI) } else { (1.into(), len) };
-        if !bool::from(iv.ct_eq(&self.iv) & good) {
-            return Err(Error::EncryptedDataInvalid);
-        }
+        require(bool::from(iv.ct_eq(&self.iv) & good), Error::EncryptedDataInvalid)?;
         output(out, len)?.copy_from_slice(&message[..len]);
         Ok(len)
     }
@@ -115,9 +113,7 @@ impl<B: BlockCipher<N>> Whole for Kwp<B> {
             _ => unwrap(&mut self.cipher, &mut message)?,
         }
         let (good, len) = padding::kwp(&message, &self.iv);
-        if !bool::from(good) {
-            return Err(Error::EncryptedDataInvalid);
-        }
+        require(bool::from(good), Error::EncryptedDataInvalid)?;
         output(out, len)?.copy_from_slice(&message[SEMI..][..len]);
         Ok(len)
     }

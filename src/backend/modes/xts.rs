@@ -4,7 +4,7 @@ use subtle::ConstantTimeEq;
 
 use super::{BlockCipher, Chain, wrong_len, xor};
 use crate::backend::Direction;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// The length of a block in bytes.
 const N: usize = 16;
@@ -15,9 +15,7 @@ const BATCH: usize = 16;
 
 /// Returns the half of a key for the data, and the half for the tweak.
 pub(in crate::backend) fn halves(key: &[u8]) -> Result<(&[u8], &[u8])> {
-    if !matches!(key.len(), 32 | 64) {
-        return Err(Error::KeySizeRange);
-    }
+    require(matches!(key.len(), 32 | 64), Error::KeySizeRange)?;
     let (data, tweak) = key.split_at(key.len() / 2);
     // FIPS 140-3 IG, C.I: XTS with two equal keys is not secure.
     if bool::from(data.ct_eq(tweak)) { Err(Error::DataInvalid) } else { Ok((data, tweak)) }

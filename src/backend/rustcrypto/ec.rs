@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use super::{failed, output, random};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 type Parsed<K> = Result<Arc<K>>;
@@ -83,9 +83,7 @@ fn generate_on<C: Weierstrass>(curve: Curve) -> Result<(PublicParts, PrivatePart
 }
 
 fn private_on<C: Weierstrass>(curve: Curve, scalar: &Secret) -> Parsed<dyn PrivateKey> {
-    if scalar.len() != curve.len() {
-        return Err(Error::DataInvalid);
-    }
+    require(scalar.len() == curve.len(), Error::DataInvalid)?;
     // `from_slice` refuses zero and scalars that are not below the order.
     let key = SigningKey::<C>::from_slice(scalar).map_err(|_| Error::DataInvalid)?;
     Ok(Arc::new(Private { curve, key }))
@@ -93,9 +91,7 @@ fn private_on<C: Weierstrass>(curve: Curve, scalar: &Secret) -> Parsed<dyn Priva
 
 fn public_on<C: Weierstrass>(curve: Curve, point: &[u8]) -> Parsed<dyn PublicKey> {
     // Compressed points and the point at infinity have other lengths.
-    if point.len() != 1 + 2 * curve.len() {
-        return Err(Error::DataInvalid);
-    }
+    require(point.len() == 1 + 2 * curve.len(), Error::DataInvalid)?;
     let key = VerifyingKey::<C>::from_sec1_bytes(point).map_err(|_| Error::DataInvalid)?;
     Ok(Arc::new(Public { curve, key }))
 }
@@ -129,9 +125,7 @@ impl<C: Weierstrass> PrivateKey for Private<C> {
             Some(4) => 1 + 2 * self.curve.len(),
             _ => return Err(Error::DataInvalid),
         };
-        if peer.len() != len {
-            return Err(Error::DataInvalid);
-        }
+        require(peer.len() == len, Error::DataInvalid)?;
         // The crate refuses points that are not on the curve. The orders are prime, so no product
         // is the neutral element.
         let peer = elliptic_curve::PublicKey::<C>::from_sec1_bytes(peer).map_err(|_| Error::DataInvalid)?;

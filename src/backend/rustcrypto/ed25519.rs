@@ -13,7 +13,7 @@ use super::random::System;
 use crate::backend::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 const SEED_LEN: usize = 32;
@@ -119,9 +119,7 @@ impl Domain {
             _ => return Err(Error::KeyTypeInconsistent),
         };
         let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
-        if len == 0 && !prehash {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(len != 0 || prehash, Error::MechanismParamInvalid)?;
         let hash = Sha512::new_with_prefix(b"SigEd25519 no Ed25519 collisions");
         let hash = hash.chain_update([prehash.into(), len]).chain_update(context);
         Ok(Some(Self { prehash, hash }))

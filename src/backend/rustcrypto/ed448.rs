@@ -10,7 +10,7 @@ use super::{failed, output};
 use crate::backend::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 const SEED_LEN: usize = 57;
@@ -30,9 +30,7 @@ pub(super) fn private(seed: &Secret) -> Result<Arc<dyn PrivateKey>> {
 }
 
 pub(super) fn public(point: &[u8; 57]) -> Result<Arc<dyn PublicKey>> {
-    if !canonical(point) {
-        return Err(Error::DataInvalid);
-    }
+    require(canonical(point), Error::DataInvalid)?;
     Ok(Arc::new(Public(VerifyingKey::from_bytes(point).map_err(|_| Error::DataInvalid)?)))
 }
 
@@ -125,9 +123,7 @@ struct Ed448Verifier {
 impl Verifier for Ed448Verifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
-        if !canonical(signature.r_bytes()) {
-            return Err(Error::SignatureInvalid);
-        }
+        require(canonical(signature.r_bytes()), Error::SignatureInvalid)?;
         let outcome = match self.prehash {
             true => self.key.0.verify_prehashed(&signature, Some(&self.context), Given::new(input)?),
             false => self.key.0.verify_ctx(&signature, &self.context, input),

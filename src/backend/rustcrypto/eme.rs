@@ -9,7 +9,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use super::digest::State;
 use super::random;
 use crate::backend::{Encryption, Hash, Hasher as _};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// Encodes `input` into `em`, which has the length of the modulus.
 pub(super) fn encode(scheme: &Encryption, input: &[u8], em: &mut [u8]) -> Result<()> {
@@ -42,9 +42,7 @@ pub(super) fn decode(scheme: &Encryption, em: &mut [u8], out: &mut [u8]) -> Resu
 const PKCS1_OVERHEAD: usize = 11;
 
 fn pkcs1_encode(input: &[u8], em: &mut [u8]) -> Result<()> {
-    if input.len() + PKCS1_OVERHEAD > em.len() {
-        return Err(Error::DataLenRange);
-    }
+    require(input.len() + PKCS1_OVERHEAD <= em.len(), Error::DataLenRange)?;
     let (padding, message) = em.split_at_mut(em.len() - input.len());
     message.copy_from_slice(input);
     let random_len = padding.len() - 3;
@@ -86,9 +84,7 @@ struct Oaep {
 
 impl Oaep {
     fn new(hash: Hash, mgf: Hash, label: &[u8], modulus_len: usize) -> Result<Self> {
-        if 2 * hash.len() + 2 > modulus_len {
-            return Err(Error::KeySizeRange);
-        }
+        require(2 * hash.len() + 2 <= modulus_len, Error::KeySizeRange)?;
         let mut l_hash = [0; Hash::MAX_LEN];
         let mut state = State::new(hash);
         state.update(label)?;
@@ -101,9 +97,7 @@ impl Oaep {
     }
 
     fn encode(&mut self, input: &[u8], em: &mut [u8]) -> Result<()> {
-        if input.len() + 2 * self.hash_len + 2 > em.len() {
-            return Err(Error::DataLenRange);
-        }
+        require(input.len() + 2 * self.hash_len + 2 <= em.len(), Error::DataLenRange)?;
         em.fill(0);
         let (seed, db) = em[1..].split_at_mut(self.hash_len);
         random::fill(seed)?;

@@ -7,7 +7,7 @@
 use super::digest::State;
 use super::random;
 use crate::backend::{Hash, Hasher as _, Scheme};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// An encoding for moduli of one size.
 pub(in super::super) enum Encoding {
@@ -28,9 +28,7 @@ impl Encoding {
             Self::Pkcs1 { hash: Some(hash), prefix } => prefix.len() + hash.len(),
             _ => 0,
         };
-        if digest_len + PKCS1_OVERHEAD > modulus_bits.div_ceil(8) {
-            return Err(Error::KeySizeRange);
-        }
+        require(digest_len + PKCS1_OVERHEAD <= modulus_bits.div_ceil(8), Error::KeySizeRange)?;
         Ok(encoding)
     }
 
@@ -81,9 +79,7 @@ const PKCS1_OVERHEAD: usize = 11;
 /// Encodes with EMSA-PKCS1-v1_5 (RFC 8017, 9.2): `00 01 ff .. ff 00 || prefix || input`.
 fn pkcs1(prefix: &[u8], input: &[u8], em: &mut [u8]) -> Result<()> {
     let len = prefix.len() + input.len();
-    if len + PKCS1_OVERHEAD > em.len() {
-        return Err(Error::DataLenRange);
-    }
+    require(len + PKCS1_OVERHEAD <= em.len(), Error::DataLenRange)?;
     let (padding, message) = em.split_at_mut(em.len() - len);
     padding.fill(0xff);
     padding[..2].copy_from_slice(&[0, 1]);
@@ -132,9 +128,7 @@ impl Pss {
         let em_bits = modulus_bits - 1;
         let em_len = em_bits.div_ceil(8);
         let needed = salt_len.checked_add(hash.len() + 2).ok_or(Error::KeySizeRange)?;
-        if em_len < needed {
-            return Err(Error::KeySizeRange);
-        }
+        require(em_len >= needed, Error::KeySizeRange)?;
         Ok(Self {
             hash: State::new(hash),
             mgf: State::new(mgf),
@@ -146,9 +140,7 @@ impl Pss {
     }
 
     fn encode(&mut self, m_hash: &[u8], em: &mut [u8]) -> Result<()> {
-        if m_hash.len() != self.hash_len {
-            return Err(Error::DataLenRange);
-        }
+        require(m_hash.len() == self.hash_len, Error::DataLenRange)?;
         // A modulus of 8k + 1 bits has one byte more than EM.
         let em = self.strip(em, |byte| *byte = 0);
         let (db, h, trailer) = self.split(em);
@@ -164,9 +156,7 @@ impl Pss {
     }
 
     fn verify(&mut self, m_hash: &[u8], em: &mut [u8]) -> Result<()> {
-        if m_hash.len() != self.hash_len {
-            return Err(Error::DataLenRange);
-        }
+        require(m_hash.len() == self.hash_len, Error::DataLenRange)?;
         let mut surplus = 0;
         let em = self.strip(em, |byte| surplus = *byte);
         let (db, h, trailer) = self.split(em);

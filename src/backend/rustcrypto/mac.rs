@@ -19,7 +19,7 @@ use super::digest::{Blake2b160, Blake2b256, Blake2b384, Blake2b512};
 use super::output;
 use crate::backend::modes::xor;
 use crate::backend::{Hash, Mac, MacScheme, Macs};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 pub(super) struct AllMacs;
 
@@ -44,9 +44,7 @@ impl Macs for AllMacs {
         iterations: u32,
         out: &mut [u8],
     ) -> Result<()> {
-        if iterations == 0 {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(iterations != 0, Error::MechanismParamInvalid)?;
         let derive = match hash {
             Hash::Sha1 => pbkdf2_hmac::<Sha1>,
             Hash::Sha224 => pbkdf2_hmac::<Sha224>,
@@ -157,9 +155,7 @@ impl Chained {
     }
 
     fn xcbc(key: &[u8]) -> Result<Self> {
-        if key.len() != BLOCK {
-            return Err(Error::KeySizeRange);
-        }
+        require(key.len() == BLOCK, Error::KeySizeRange)?;
         let aes = Aes::new(key)?;
         let [key, whole, padded] = [1, 2, 3].map(|number| {
             let mut block = Zeroizing::new([number; BLOCK]);

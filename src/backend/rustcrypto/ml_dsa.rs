@@ -19,7 +19,7 @@ use crate::backend::prehash::{expect_len, prefix};
 use crate::backend::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
@@ -65,9 +65,7 @@ fn private_in<P: Set>(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result
     };
     let expanded = expand::<P>(seed)?;
     // The comparison need not take constant time: the error already reveals that the keys differ.
-    if encode(&expanded)[..] != key[..] {
-        return Err(Error::DataInvalid);
-    }
+    require(encode(&expanded)[..] == key[..], Error::DataInvalid)?;
     Ok(Arc::new(Private { set, key: expanded }))
 }
 
@@ -99,14 +97,10 @@ fn encode<P: Set>(key: &ExpandedSigningKey<P>) -> Zeroizing<ExpandedSigningKeyBy
 fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
     let encoded = ExpandedSigningKeyBytes::<P>::try_from(bytes).map_err(|_| Error::DataInvalid)?;
     let encoded = Zeroizing::new(encoded);
-    if !coefficients_in_range(set, bytes) {
-        return Err(Error::DataInvalid);
-    }
+    require(coefficients_in_range(set, bytes), Error::DataInvalid)?;
     let key = ExpandedSigningKey::<P>::from_expanded(&encoded);
     let signature = key.sign_deterministic(&[], &[]).map_err(|_| Error::DataInvalid)?;
-    if !key.verifying_key().verify_with_context(&[], &[], &signature) {
-        return Err(Error::DataInvalid);
-    }
+    require(key.verifying_key().verify_with_context(&[], &[], &signature), Error::DataInvalid)?;
     Ok(key)
 }
 
@@ -206,9 +200,7 @@ struct MlDsaVerifier<P: Set> {
 impl<P: Set> Verifier for MlDsaVerifier<P> {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let mu = self.mu.of(input)?;
-        if signature.len() != self.key.set.signature_len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.key.set.signature_len(), Error::SignatureLenRange)?;
         let signature = Signature::<P>::try_from(signature).map_err(|_| Error::SignatureInvalid)?;
         if self.key.key.verify_mu(&mu, &signature) { Ok(()) } else { Err(Error::SignatureInvalid) }
     }

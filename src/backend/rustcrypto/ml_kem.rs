@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::random::{self, System};
 use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
@@ -70,9 +70,7 @@ fn private_in<P: Set>(set: MlKem, seed: Option<&Secret>, key: &Secret) -> Result
     };
     let expanded = expand::<P>(seed)?;
     // Variable time is sufficient: the error already reveals that the keys differ.
-    if encode::<P>(&expanded)[..] != key[..] {
-        return Err(Error::DataInvalid);
-    }
+    require(encode::<P>(&expanded)[..] == key[..], Error::DataInvalid)?;
     Ok(Arc::new(Private::<P> { set, key: expanded }))
 }
 

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::random::System;
 use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 const X25519_LEN: usize = 32;
@@ -47,9 +47,7 @@ impl PrivateKey for X25519 {
         let peer = MontgomeryPoint(peer.try_into().map_err(|_| Error::DataInvalid)?);
         let shared = Zeroizing::new(peer.mul_clamped(*self.0).to_bytes());
         // RFC 7748, 6.1: the result is zero if the peer's point has a small order.
-        if bool::from(shared.ct_eq(&[0; X25519_LEN])) {
-            return Err(Error::DataInvalid);
-        }
+        require(!bool::from(shared.ct_eq(&[0; X25519_LEN])), Error::DataInvalid)?;
         Ok(Secret::from(&shared[..]))
     }
 }
@@ -75,9 +73,7 @@ impl PrivateKey for X448 {
         let peer = MontgomeryPoint448(peer.try_into().map_err(|_| Error::DataInvalid)?);
         let shared = self.multiply(peer);
         // RFC 7748, 6.2: the result is zero if the peer's point has a small order.
-        if bool::from(shared.ct_eq(&[0; X448_LEN])) {
-            return Err(Error::DataInvalid);
-        }
+        require(!bool::from(shared.ct_eq(&[0; X448_LEN])), Error::DataInvalid)?;
         Ok(Secret::from(&shared[..]))
     }
 }

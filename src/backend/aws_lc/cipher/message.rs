@@ -4,7 +4,7 @@
 
 use super::super::ffi::{AeadCtx, CipherCtx};
 use crate::backend::{Aead, AeadScheme, Direction};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn gcm(key: &[u8]) -> Result<Box<dyn Aead>> {
@@ -83,9 +83,7 @@ impl Gcm {
 
 impl Aead for Gcm {
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
-        if !AeadScheme::AesGcm.takes_message(input.len()) {
-            return Err(Error::DataLenRange);
-        }
+        require(AeadScheme::AesGcm.takes_message(input.len()), Error::DataLenRange)?;
         if let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) {
             return self.at_once.seal(nonce, aad, input, out, tag);
         }
@@ -97,9 +95,7 @@ impl Aead for Gcm {
     }
 
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
-        if !AeadScheme::AesGcm.takes_message(input.len()) {
-            return Err(Error::EncryptedDataLenRange);
-        }
+        require(AeadScheme::AesGcm.takes_message(input.len()), Error::EncryptedDataLenRange)?;
         if let (Some(nonce), AeadCtx::TAG_LEN) = (nonce.as_array(), tag.len()) {
             return open_at_once(&self.at_once, nonce, aad, input, tag, out);
         }
@@ -154,9 +150,7 @@ impl Aead for Ccm {
         context.start(nonce)?;
         context.announce(input.len())?;
         context.authenticate(aad)?;
-        if !context.whole(input, out)? {
-            return Err(Error::DeviceError);
-        }
+        require(context.whole(input, out)?, Error::DeviceError)?;
         context.ccm_tag(tag)
     }
 
@@ -179,18 +173,14 @@ impl Aead for Poly1305 {
         let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) else {
             return Err(Error::MechanismParamInvalid);
         };
-        if !AeadScheme::ChaCha20Poly1305.takes_message(input.len()) {
-            return Err(Error::DataLenRange);
-        }
+        require(AeadScheme::ChaCha20Poly1305.takes_message(input.len()), Error::DataLenRange)?;
         self.0.seal(nonce, aad, input, out, tag)
     }
 
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
         let nonce = nonce.as_array().filter(|_| tag.len() == AeadCtx::TAG_LEN);
         let nonce = nonce.ok_or(Error::MechanismParamInvalid)?;
-        if !AeadScheme::ChaCha20Poly1305.takes_message(input.len()) {
-            return Err(Error::EncryptedDataLenRange);
-        }
+        require(AeadScheme::ChaCha20Poly1305.takes_message(input.len()), Error::EncryptedDataLenRange)?;
         open_at_once(&self.0, nonce, aad, input, tag, out)
     }
 }

@@ -6,7 +6,7 @@ use super::BLOCK;
 use crate::backend::modes::renew_gcm;
 use crate::backend::symmetric::in_parts;
 use crate::backend::{AeadScheme, Cipher, Direction, Nonce, Renewal, SavedCipher, output};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 pub(super) fn plain(
@@ -19,9 +19,7 @@ pub(super) fn plain(
 }
 
 pub(super) fn counter(key: &[u8], block: &[u8; BLOCK], bits: u32) -> Result<Box<dyn Cipher>> {
-    if !(1..=128).contains(&bits) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require((1..=128).contains(&bits), Error::MechanismParamInvalid)?;
     // AWS-LC counts with all 128 bits. The result is the same, because a message that would wrap
     // the counter is refused.
     let last = u128::MAX >> (128 - bits);
@@ -117,9 +115,7 @@ impl Cipher for GcmSeal {
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let out = output(out, input.len())?;
         let taken = self.taken.saturating_add(input.len());
-        if !AeadScheme::AesGcm.takes_message(taken) {
-            return Err(Error::DataLenRange);
-        }
+        require(AeadScheme::AesGcm.takes_message(taken), Error::DataLenRange)?;
         self.start()?;
         self.context.update(input, out)?;
         self.taken = taken;
@@ -176,9 +172,7 @@ impl Cipher for GcmSeal {
 const CHACHA_BLOCK: usize = 64;
 
 pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
-    if key.len() != 32 {
-        return Err(Error::KeySizeRange);
-    }
+    require(key.len() == 32, Error::KeySizeRange)?;
     let (nonce, last): (&[u8], u64) = match nonce.len() {
         8 => (nonce, u64::MAX),
         12 if counter <= u64::from(u32::MAX) => (nonce, u64::from(u32::MAX)),
@@ -242,9 +236,7 @@ impl Cipher for ChaCha {
         let out = output(out, input.len())?;
         let of_old = self.left.min(input.len());
         let new_blocks = (input.len() - of_old).div_ceil(CHACHA_BLOCK) as u128;
-        if self.next + new_blocks > u128::from(self.last) + 1 {
-            return Err(Error::DataLenRange);
-        }
+        require(self.next + new_blocks <= u128::from(self.last) + 1, Error::DataLenRange)?;
         let (old, new) = input.split_at(of_old);
         let (old_out, new_out) = out.split_at_mut(of_old);
         let keystream = &self.keystream[CHACHA_BLOCK - self.left..];

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 
 use super::{aws, check, owned, refused};
 use crate::backend::{AeadScheme, Direction};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::wipe_stack;
 
 const BLOCK: usize = 16;
@@ -111,9 +111,7 @@ impl CipherCtx {
 
     /// Begins a new message and discards the previous one.
     pub(crate) fn start(&mut self, iv: &[u8]) -> Result<()> {
-        if iv.len() != self.iv_len {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(iv.len() == self.iv_len, Error::MechanismParamInvalid)?;
         let context = self.context.as_ptr();
         // SAFETY: the context has its key, and `iv` has the length that was set.
         let code = unsafe {
@@ -177,9 +175,7 @@ impl CipherCtx {
     /// Processes the whole message of CCM. Decryption returns whether the tag was right.
     pub(crate) fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<bool> {
         self.fits(input, out)?;
-        if input.len() > LONGEST_PART {
-            return Err(Error::DataLenRange);
-        }
+        require(input.len() <= LONGEST_PART, Error::DataLenRange)?;
         Ok(good(self.part(input, out)))
     }
 
@@ -293,9 +289,7 @@ pub(crate) fn chacha20(
     input: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    if input.len() != out.len() {
-        return Err(Error::DataLenRange);
-    }
+    require(input.len() == out.len(), Error::DataLenRange)?;
     // SAFETY: the function writes as many bytes as it reads. Key and nonce have the lengths that it
     // requires.
     unsafe {
@@ -382,9 +376,7 @@ impl AeadCtx {
         out: &mut [u8],
         tag: &mut [u8],
     ) -> Result<()> {
-        if input.len() != out.len() {
-            return Err(Error::DataLenRange);
-        }
+        require(input.len() == out.len(), Error::DataLenRange)?;
         let mut tag_len = 0;
         // SAFETY: every slice is passed with its length. The output has the length of the input,
         // and the tag has its own length.

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 
 use super::{aws, check, owned};
 use crate::backend::Hash;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// Writes the digest of `data` to `out`, which has `hash.len()` bytes.
 pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
@@ -35,9 +35,7 @@ unsafe impl Send for DigestCtx {}
 
 impl DigestCtx {
     pub(crate) fn new(hash: Hash) -> Result<Self> {
-        if hash.is_blake2b() {
-            return Err(Error::MechanismInvalid);
-        }
+        require(!hash.is_blake2b(), Error::MechanismInvalid)?;
         // SAFETY: the function has no arguments, and we own its result.
         let context = owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?;
         let mut context = Self { context, hash };

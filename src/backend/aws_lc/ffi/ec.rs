@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use super::{Bignum, aws, check, check_key, failed, owned, refused, to_padded};
 use crate::backend::Curve;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::{Secret, wipe_stack};
 
 /// The depth in bytes to which the stack is wiped after `ECDSA_do_sign`, which leaves the scalar
@@ -158,9 +158,7 @@ impl EcKey {
 
     /// Computes ECDH: the x-coordinate of this private key times the peer's point.
     pub(crate) fn agree(&self, peer: &EcKey) -> Result<Secret> {
-        if peer.curve != self.curve {
-            return Err(Error::DataInvalid);
-        }
+        require(peer.curve == self.curve, Error::DataInvalid)?;
         let mut out = Secret::zeroed(self.curve.len());
         // SAFETY: both keys are alive and in one group, and `out` is passed with its length. Null
         // means no key derivation function.

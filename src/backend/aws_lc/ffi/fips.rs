@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_int};
 use super::digest::hash;
 use super::{aws, equal, failed, functions_of_sets};
 use crate::backend::{Hash, MlKem};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// Repeats the integrity test and the self-tests.
@@ -43,17 +43,13 @@ pub(crate) fn ml_kem_expand(set: MlKem, seed: &[u8; MlKem::SEED_LEN]) -> Result<
 
 /// Checks a decapsulation key (FIPS 203, 7.3) and returns the encapsulation key inside it.
 pub(crate) fn ml_kem_public(set: MlKem, private: &[u8]) -> Result<Vec<u8>> {
-    if private.len() != set.private_len() {
-        return Err(Error::DataInvalid);
-    }
+    require(private.len() == set.private_len(), Error::DataInvalid)?;
     // dk is dk_PKE || ek || H(ek) || z. The last two have 32 bytes each.
     let end = set.private_len() - 64;
     let public = &private[end - set.public_len()..end];
     let mut digest = [0; 32];
     hash(Hash::Sha3_256, public, &mut digest)?;
-    if !equal(&digest, &private[end..end + 32]) {
-        return Err(Error::DataInvalid);
-    }
+    require(equal(&digest, &private[end..end + 32]), Error::DataInvalid)?;
     ml_kem_check(set, public)?;
     Ok(public.to_vec())
 }
@@ -72,9 +68,7 @@ pub(crate) fn ml_kem_check(set: MlKem, public: &[u8]) -> Result<()> {
 
 /// Returns a ciphertext and the shared secret.
 pub(crate) fn ml_kem_encapsulate(set: MlKem, public: &[u8]) -> Result<(Vec<u8>, Secret)> {
-    if public.len() != set.public_len() {
-        return Err(Error::DataInvalid);
-    }
+    require(public.len() == set.public_len(), Error::DataInvalid)?;
     let (mut ciphertext, mut secret) = (vec![0; set.ciphertext_len()], Secret::zeroed(MlKem::SECRET_LEN));
     // SAFETY: all three have the lengths of the parameter set.
     let code = unsafe {

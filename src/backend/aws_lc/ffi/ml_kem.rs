@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use super::{failed, functions_of_sets, refused};
 use crate::backend::MlKem;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// Expands a seed d || z (ML-KEM.KeyGen_internal). Returns the encapsulation key and the
@@ -30,9 +30,7 @@ pub(crate) fn ml_kem_expand(set: MlKem, seed: &[u8; MlKem::SEED_LEN]) -> Result<
 /// Checks a decapsulation key (FIPS 203, 7.2 and 7.3) and returns the encapsulation key inside it
 /// (FIPS 203, algorithm 16).
 pub(crate) fn ml_kem_public(set: MlKem, private: &[u8]) -> Result<Vec<u8>> {
-    if private.len() != set.private_len() {
-        return Err(Error::DataInvalid);
-    }
+    require(private.len() == set.private_len(), Error::DataInvalid)?;
     // SAFETY: the function reads the key, which is passed with its length.
     let code = unsafe { (functions(set).check_private)(private.as_ptr(), private.len()) };
     valid(code)?;
@@ -45,18 +43,14 @@ pub(crate) fn ml_kem_public(set: MlKem, private: &[u8]) -> Result<Vec<u8>> {
 
 /// Checks an encapsulation key (FIPS 203, 7.2).
 pub(crate) fn ml_kem_check(set: MlKem, public: &[u8]) -> Result<()> {
-    if public.len() != set.public_len() {
-        return Err(Error::DataInvalid);
-    }
+    require(public.len() == set.public_len(), Error::DataInvalid)?;
     // SAFETY: the function reads the key, which is passed with its length.
     valid(unsafe { (functions(set).check_public)(public.as_ptr(), public.len()) })
 }
 
 /// Returns a ciphertext and the shared secret.
 pub(crate) fn ml_kem_encapsulate(set: MlKem, public: &[u8]) -> Result<(Vec<u8>, Secret)> {
-    if public.len() != set.public_len() {
-        return Err(Error::DataInvalid);
-    }
+    require(public.len() == set.public_len(), Error::DataInvalid)?;
     let (mut ciphertext, mut secret) = (vec![0; set.ciphertext_len()], Secret::zeroed(MlKem::SECRET_LEN));
     let (mut ciphertext_len, mut secret_len) = (ciphertext.len(), secret.len());
     // SAFETY: both outputs are passed with their lengths, and the key has the length of the

@@ -9,7 +9,7 @@ use super::ctr::Counter;
 use crate::backend::modes::{Mode, Stream, xor};
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::{Cipher, Direction};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 #[derive(Clone)]
@@ -24,9 +24,7 @@ pub(super) struct Ctr {
 
 impl Ctr {
     pub(super) fn new(aes: Aes, block: &Block, bits: u32) -> Result<Self> {
-        if !(1..=128).contains(&bits) {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require((1..=128).contains(&bits), Error::MechanismParamInvalid)?;
         let (first, mask) = (u128::from_be_bytes(*block), u128::MAX >> (128 - bits));
         Ok(Self { aes, first, mask, counter: Counter::new(first, mask), len: 0 })
     }
@@ -140,9 +138,7 @@ impl Mode for Cfb1 {
 
 /// Builds ChaCha20: the variant of RFC 8439 for a nonce of 12 bytes, and the original for 8 bytes.
 pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
-    if key.len() != 32 {
-        return Err(Error::KeySizeRange);
-    }
+    require(key.len() == 32, Error::KeySizeRange)?;
     match nonce.len() {
         8 => Ok(Box::new(Stream(ChaCha::<ChaCha20Legacy>::new(key, nonce, counter, u64::MAX)?))),
         12 => Ok(Box::new(Stream(ChaCha::<ChaCha20>::new(key, nonce, counter, u32::MAX.into())?))),

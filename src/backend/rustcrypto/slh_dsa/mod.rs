@@ -12,7 +12,7 @@ use crate::backend::prehash::{expect_len, prefix};
 use crate::backend::{
     Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, SlhDsa, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 mod address;
@@ -89,25 +89,19 @@ pub(super) fn generate(set: SlhDsa, seed: Option<&Secret>) -> Result<(PublicPart
 pub(super) fn private(set: SlhDsa, bytes: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let set = find(set);
     let key = expand(set, bytes.get(..3 * set.n()).ok_or(Error::DataInvalid)?)?;
-    if bytes[3 * set.n()..] != key[3 * set.n()..] {
-        return Err(Error::DataInvalid);
-    }
+    require(bytes[3 * set.n()..] == key[3 * set.n()..], Error::DataInvalid)?;
     Ok(Arc::new(Private { set, key }))
 }
 
 pub(super) fn public(set: SlhDsa, key: &[u8]) -> Result<Arc<dyn PublicKey>> {
-    if key.len() != 2 * set.n() {
-        return Err(Error::DataInvalid);
-    }
+    require(key.len() == 2 * set.n(), Error::DataInvalid)?;
     Ok(Arc::new(Public { set: find(set), key: key.into() }))
 }
 
 /// Returns the private key of a seed: SK.seed || SK.prf || PK.seed || PK.root.
 fn expand(set: &ParameterSet, seed: &[u8]) -> Result<Secret> {
     let n = set.n();
-    if seed.len() != 3 * n {
-        return Err(Error::DataInvalid);
-    }
+    require(seed.len() == 3 * n, Error::DataInvalid)?;
     let mut key = Secret::zeroed(4 * n);
     let (start, root) = key.split_at_mut(3 * n);
     start.copy_from_slice(seed);
@@ -200,9 +194,7 @@ struct SlhDsaVerifier {
 impl Verifier for SlhDsaVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         expect_len(self.hash, input)?;
-        if signature.len() != self.key.set.set.signature_len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.key.set.set.signature_len(), Error::SignatureLenRange)?;
         let Public { set, key } = &*self.key;
         let valid = (set.verify)(&set.params, key, &[&self.prefix, input], signature);
         if valid { Ok(()) } else { Err(Error::SignatureInvalid) }
