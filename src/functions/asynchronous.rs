@@ -23,7 +23,7 @@ use tracing::error;
 
 use super::Module;
 use super::audit::{Call, Makes};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
 use crate::quota::Permit;
@@ -323,9 +323,7 @@ impl Module {
     /// is closed. A signature has none.
     pub fn async_id(&self, session: SessionHandle, function: AsyncFunction) -> Result<u64> {
         let pending = self.sessions.with(session, |session| Ok(session.operations.sign.pending()))?;
-        if pending.is_some() && pending == function.parts() {
-            return Err(Error::StateUnsaveable);
-        }
+        require(!(pending.is_some() && pending == function.parts()), Error::StateUnsaveable)?;
         self.jobs.name(session, function)
     }
 

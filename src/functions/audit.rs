@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Derived, Module};
 use crate::audit::{Audit, ObjectName, Record};
 use crate::config::fips;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::object::policy::Rights;
@@ -133,9 +133,7 @@ impl Module {
             // listed. They would never be removed.
             if !self.sessions.is_open(session) {
                 self.jobs.close_session(session);
-                if token.forget_session(session) {
-                    return Err(Error::SessionHandleInvalid);
-                }
+                require(!token.forget_session(session), Error::SessionHandleInvalid)?;
             }
             Ok(made)
         };

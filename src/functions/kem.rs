@@ -5,7 +5,7 @@ use super::audit::Call;
 use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_form, check_received, mark_received};
 use super::wrap::{DEFAULT_TYPE, add_unwrapped_key, unwrap, unwrap_error, wrap};
 use crate::backend::{MlKem, PrivateKey, PublicParts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::{Extent, Sizes};
 use crate::mechanism::rule::Source;
@@ -132,9 +132,7 @@ fn encapsulate(
         _ => {
             let (len, room) = (make::secret_len(attributes)?, ciphertext_len(mechanism, public)?);
             // The length is the caller's choice, so it is checked before the key is allocated.
-            if len > room {
-                return Err(Error::KeySizeRange);
-            }
+            require(len <= room, Error::KeySizeRange)?;
             let mut secret = provider.random.secret(len)?;
             let key_type = attributes.number(A::KEY_TYPE).ok_or(Error::TemplateIncomplete)?;
             key::form_secret(KeyType(key_type), &mut secret);
@@ -200,9 +198,7 @@ fn agree(
     peer: &[u8],
     attributes: &Attributes,
 ) -> Result<Shared> {
-    if !has_no_peer(mechanism) {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(has_no_peer(mechanism), Error::MechanismParamInvalid)?;
     let wanted = attributes.number(A::VALUE_LEN).and_then(|len| usize::try_from(len).ok());
     let (secret, cut) = match &mechanism.params {
         Params::Ecdh { kdf, shared, .. } => agree_ecdh(

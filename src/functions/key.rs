@@ -14,7 +14,7 @@ use super::cost::Cost;
 use super::{Module, Threads, password};
 use crate::backend::{PairSpec, Provider, extra_bits};
 use crate::config::fips;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
 use crate::object::policy::Rights;
@@ -181,9 +181,7 @@ fn secret(provider: &Provider, mechanism: &MechanismRow, len: u64) -> Result<Sec
         in_range(mechanism, len)?;
     }
     let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
-    if !key::secret_len_fits(key_type, len) {
-        return Err(Error::KeySizeRange);
-    }
+    require(key::secret_len_fits(key_type, len), Error::KeySizeRange)?;
     let mut secret = provider.random.secret(len)?;
     key::form_secret(key_type, &mut secret);
     Ok(secret)
@@ -202,9 +200,7 @@ fn pre_master(
     // A pre-master secret has no other use than derivation.
     let template = template.clone().or(A::VALUE_LEN, &len).or(A::DERIVE, &[1]);
     let value = |len| {
-        if len != 48 {
-            return Err(Error::TemplateInconsistent);
-        }
+        require(len == 48, Error::TemplateInconsistent)?;
         let mut key = token.provider().random.secret(48)?;
         key[..2].copy_from_slice(&version);
         Ok(key)

@@ -16,7 +16,7 @@ use tracing::info;
 
 use crate::backend;
 use crate::config::Settings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
 use crate::session::pending::Pending;
@@ -154,9 +154,7 @@ impl Module {
 
     fn start_with(&self, tokens: impl FnOnce() -> Result<Arc<Tokens>>) -> Result<()> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if state.is_some() {
-            return Err(Error::AlreadyInitialized);
-        }
+        require(state.is_none(), Error::AlreadyInitialized)?;
         let tokens = tokens()?;
         tokens.applications.fetch_add(1, Ordering::AcqRel);
         // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.

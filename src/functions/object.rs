@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Module;
 use super::audit::{Call, record_read};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
 use crate::object::bits::Flag;
 use crate::object::template::Template;
@@ -108,9 +108,7 @@ impl Module {
         token.poll()?;
         let found = wanted.map(|wanted| token.search(rights, &wanted)).unwrap_or_default();
         self.sessions.with(session, |session| {
-            if session.find.is_some() {
-                return Err(Error::OperationActive);
-            }
+            require(session.find.is_none(), Error::OperationActive)?;
             session.find = Some(Find::new(&token, found)?);
             Ok(())
         })

@@ -1,7 +1,7 @@
 //! Keys from passwords (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation").
 
 use super::cost::Cost;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::{Mechanism, Params};
 use crate::object::attribute::ObjectTypes;
@@ -43,9 +43,7 @@ fn stretch(token: &ClientToken, params: &Params, len: usize) -> Result<Secret> {
         return Err(Error::MechanismParamInvalid);
     };
     let blocks = len.div_ceil(hash.len()) as u64;
-    if blocks * u64::from(*iterations) > MAX_WORK {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(blocks * u64::from(*iterations) <= MAX_WORK, Error::MechanismParamInvalid)?;
     let _permit = Cost::of_pbkdf2(blocks, *iterations, salt.len()).admit(token)?.wait();
     let mut out = Secret::zeroed(len);
     token.provider().macs.pbkdf2(*hash, &password.0, salt, *iterations, &mut out)?;

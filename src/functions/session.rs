@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::audit::Call;
 use super::{Module, Threads};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{SessionHandle, SlotId, session_state as state};
 use crate::object::policy::{Access, Login};
 use crate::session::Session;
@@ -63,9 +63,7 @@ impl Module {
 
     /// `C_OpenSession` with `CKF_ASYNC_SESSION`.
     pub fn open_async_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
-        if self.threads() == Threads::Forbidden {
-            return Err(Error::SessionAsyncNotSupported);
-        }
+        require(self.threads() != Threads::Forbidden, Error::SessionAsyncNotSupported)?;
         self.open(slot, access, true)
     }
 

@@ -9,7 +9,7 @@ use super::tokens::SlotToken;
 use super::{Module, Slot, Threads, Tokens, User};
 use crate::audit::Record;
 use crate::config::PinRules;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
 use crate::object::policy::Access;
 use crate::store::Change;
@@ -169,14 +169,10 @@ impl Module {
                 return Ok(slot);
             }
             drop(list);
-            if wait == Wait::Never {
-                return Err(Error::NoEvent);
-            }
+            require(wait != Wait::Never, Error::NoEvent)?;
             std::thread::sleep(POLL);
             // PKCS#11 3.2, C_WaitForSlotEvent: C_Finalize ends the wait.
-            if !self.state().is_ok_and(|now| Arc::ptr_eq(&now, &state)) {
-                return Err(Error::NotInitialized);
-            }
+            require(self.state().is_ok_and(|now| Arc::ptr_eq(&now, &state)), Error::NotInitialized)?;
         }
     }
 
@@ -223,9 +219,7 @@ impl Module {
     pub fn init_pin(&self, session: SessionHandle, pin: &[u8]) -> Result<()> {
         self.record_call(session, Call::of("C_InitPIN", None, &[]), || {
             let (token, rights) = self.access(session)?;
-            if rights.access == Access::ReadOnly {
-                return Err(Error::SessionReadOnly);
-            }
+            require(rights.access != Access::ReadOnly, Error::SessionReadOnly)?;
             token.init_pin(pin)
         })
     }
@@ -234,9 +228,7 @@ impl Module {
     pub fn set_pin(&self, session: SessionHandle, old: &[u8], new: &[u8]) -> Result<()> {
         self.record_call(session, Call::of("C_SetPIN", None, &[]), || {
             let (token, rights) = self.access(session)?;
-            if rights.access == Access::ReadOnly {
-                return Err(Error::SessionReadOnly);
-            }
+            require(rights.access != Access::ReadOnly, Error::SessionReadOnly)?;
             token.set_pin(old, new)
         })
     }

@@ -13,7 +13,7 @@ use super::derive::{check_form, is_readable, protects, state};
 use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::MessageParams;
@@ -75,9 +75,7 @@ impl Module {
             let plain = export_key(&token, rights, (mechanism, nonce), &wrapping, key)?;
             let needed = wrapped_len(mechanism, &wrapping, plain.len())?;
             let Output::Buffer(out) = out else { return Ok(needed) };
-            if out.len() < needed {
-                return Err(Error::BufferTooSmall { needed });
-            }
+            require(out.len() >= needed, Error::BufferTooSmall { needed })?;
             wrap(&token, mechanism, &wrapping, &plain, out)
         })
     }
@@ -162,9 +160,7 @@ pub(super) fn add_unwrapped_key(
         Some(der) => add_key(token, attributes, &Secret::from(der), secret_cut(mechanism)),
         None => add_key(token, attributes, &unwrapped.bytes, secret_cut(mechanism)),
     };
-    if !bool::from(unwrapped.good) {
-        return Err(Error::WrappedKeyInvalid);
-    }
+    require(bool::from(unwrapped.good), Error::WrappedKeyInvalid)?;
     filled.map_err(|error| match error {
         Error::DeviceError | Error::GeneralError | Error::HostMemory => error,
         error if keeps_errors => error,
@@ -240,14 +236,10 @@ pub(super) fn export_key(
 ) -> Result<Secret> {
     let key = token.key_object(rights, key)?;
     // Wrapping uses this key too. A caller could unwrap it again without CKA_ALWAYS_AUTHENTICATE.
-    if key.flag(Flag::ALWAYS_AUTHENTICATE) {
-        return Err(Error::UserNotLoggedIn);
-    }
+    require(!key.flag(Flag::ALWAYS_AUTHENTICATE), Error::UserNotLoggedIn)?;
     check_exportable(&key, wrapping)?;
     if token.settings.is_strict() {
-        if !wrapping.flag(Flag::TRUSTED) {
-            return Err(Error::KeyNotWrappable);
-        }
+        require(wrapping.flag(Flag::TRUSTED), Error::KeyNotWrappable)?;
         strict::keeps_role(&key, wrapping)?;
     }
     let mut state = state(&key);
@@ -314,15 +306,9 @@ fn keeps_template(policy: &Policy, wrapping: &Object) -> bool {
 /// Checks `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the `CKA_WRAP_TEMPLATE` of the wrapping
 /// key (PKCS#11 3.2, C_WrapKey).
 fn check_exportable(key: &Object, wrapping: &Object) -> Result<()> {
-    if !key.object_type().is_hidden() {
-        return Err(Error::KeyNotWrappable);
-    }
-    if !key.flag(Flag::EXTRACTABLE) {
-        return Err(Error::KeyUnextractable);
-    }
-    if key.flag(Flag::WRAP_WITH_TRUSTED) && !wrapping.flag(Flag::TRUSTED) {
-        return Err(Error::KeyNotWrappable);
-    }
+    require(key.object_type().is_hidden(), Error::KeyNotWrappable)?;
+    require(key.flag(Flag::EXTRACTABLE), Error::KeyUnextractable)?;
+    require(!key.flag(Flag::WRAP_WITH_TRUSTED) || wrapping.flag(Flag::TRUSTED), Error::KeyNotWrappable)?;
     match wrapping.attributes().get(A::WRAP_TEMPLATE) {
         Some(Value::Template(wanted)) if !wanted.iter().all(|(id, value)| key.shows(*id, value)) => {
             Err(Error::KeyHandleInvalid)
@@ -443,9 +429,7 @@ pub(super) fn unwrap(
     let (head, rest) = wrapped.split_at_checked(modulus).ok_or(Error::WrappedKeyLenRange)?;
     let mut aes = Secret::zeroed(modulus);
     let len = private.decrypt(&encryption, head, &mut aes)?;
-    if len != aes_key(aes_bits)?.len() {
-        return Err(Error::WrappedKeyInvalid);
-    }
+    require(len == aes_key(aes_bits)?.len(), Error::WrappedKeyInvalid)?;
     let len = kwp(token, &aes[..len], Direction::Decrypt, rest, &mut plain)?;
     Ok(Secret::from(&plain[..len]).into())
 }
@@ -453,9 +437,7 @@ pub(super) fn unwrap(
 /// Removes PKCS #7 padding. A length that does not fit counts as a wrong padding and takes the same
 /// time.
 fn remove_padding(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> Result<Unwrapped> {
-    if plain.is_empty() {
-        return Err(Error::WrappedKeyLenRange);
-    }
+    require(!plain.is_empty(), Error::WrappedKeyLenRange)?;
     let (padded, len) = padding::pkcs7(plain, block);
     let lengths = plain.len() - block..plain.len();
     let allowed =

@@ -10,7 +10,7 @@ use super::wrap::{
 };
 use crate::backend::Aead;
 use crate::config::strict::check_aead;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
 use crate::mechanism::message::{Generator, MessageParams};
@@ -118,9 +118,7 @@ fn cipher(
     key: &Object,
 ) -> Result<Box<dyn Aead>> {
     let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
-    if params.scheme() != scheme {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(params.scheme() == scheme, Error::MechanismParamInvalid)?;
     if token.settings.is_strict() {
         check_aead(scheme, params.nonce().len(), params.tag().len())?;
     }

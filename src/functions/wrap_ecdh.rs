@@ -8,7 +8,7 @@ use der::asn1::OctetStringRef;
 use super::derive::stretch;
 use super::wrap_aes::kwp;
 use crate::backend::{CipherScheme, Direction, PrivateKey};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm};
 use crate::object::key_type::ec;
 use crate::object::{Attributes, Object, key};
@@ -85,9 +85,7 @@ impl<'a> Agreement<'a> {
         let len = self.head_len(unwrapping.attributes())?;
         let (head, rest) = wrapped.split_at_checked(len).ok_or(Error::WrappedKeyLenRange)?;
         let bare = head.len() - ec::point_len(unwrapping.attributes())?;
-        if self.encode(&head[bare..])? != head {
-            return Err(Error::WrappedKeyInvalid);
-        }
+        require(self.encode(&head[bare..])? == head, Error::WrappedKeyInvalid)?;
         let private = unwrapping.private_key(token.provider())?;
         let aes = self.aes_key(token, &*private, &head[bare..]).map_err(|error| match error {
             Error::DataInvalid => Error::WrappedKeyInvalid,

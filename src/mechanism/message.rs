@@ -3,7 +3,7 @@
 
 use super::{Action, MechanismRow};
 use crate::backend::{AeadScheme, CipherMode, Nonce};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 impl MechanismRow {
     /// Returns the authenticated cipher of this mechanism, or `None` if it is another mechanism.
@@ -73,9 +73,7 @@ impl MessageParams {
     /// the cipher does not support the length of the nonce or of the tag.
     #[inline]
     pub fn set_nonce(&mut self, scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<()> {
-        if !scheme.takes(nonce.len(), tag_len) {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(scheme.takes(nonce.len(), tag_len), Error::MechanismParamInvalid)?;
         self.nonce.assign(nonce);
         (self.scheme, self.tag_len) = (scheme, tag_len);
         Ok(())
@@ -102,9 +100,7 @@ impl MessageParams {
     /// length given before.
     #[inline]
     pub fn set_tag(&mut self, tag: &[u8]) -> Result<()> {
-        if tag.len() != self.tag_len {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(tag.len() == self.tag_len, Error::MechanismParamInvalid)?;
         self.tag[..tag.len()].copy_from_slice(tag);
         Ok(())
     }

@@ -4,7 +4,7 @@
 use tracing::warn;
 
 use crate::backend::PrivateKey;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::functions::Module;
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
@@ -17,9 +17,7 @@ use crate::token::Token;
 /// key derivation"). A shorter derived key gets the last bytes of the secret.
 pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret> {
     // A public key may have CKA_DERIVE too, but its value is not a private one.
-    if !base.object_type().is_private() {
-        return Err(Error::KeyTypeInconsistent);
-    }
+    require(base.object_type().is_private(), Error::KeyTypeInconsistent)?;
     agree_dh(token, &*base.private_key(token.provider())?, peer)
 }
 
@@ -31,9 +29,7 @@ pub(in crate::functions) fn agree_dh(token: &Token, private: &dyn PrivateKey, pe
         warn!("the prime of a Diffie-Hellman key is not safe: see [policy] any-dh-group");
         return Err(Error::KeyFunctionNotPermitted);
     }
-    if peer.is_empty() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(!peer.is_empty(), Error::MechanismParamInvalid)?;
     private.agree(peer).map_err(|error| match error {
         Error::DataInvalid => Error::MechanismParamInvalid,
         other => other,
@@ -52,15 +48,9 @@ impl Module {
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         let private = token.key_object(rights, private)?;
-        if !private.object_type().is_key() {
-            return Err(Error::KeyHandleInvalid);
-        }
-        if !private.object_type().is_private() {
-            return Err(Error::KeyTypeInconsistent);
-        }
-        if !private.allows(mechanism.info.id) {
-            return Err(Error::MechanismInvalid);
-        }
+        require(private.object_type().is_key(), Error::KeyHandleInvalid)?;
+        require(private.object_type().is_private(), Error::KeyTypeInconsistent)?;
+        require(private.allows(mechanism.info.id), Error::MechanismInvalid)?;
         let parts = private.private_key(token.provider())?.public()?;
         let public = public_half::attributes(template, private.attributes(), &parts, rights)?;
         token.insert(rights, session, public)

@@ -2,7 +2,7 @@
 
 use super::digest;
 use crate::backend::{PrivateKey, Provider};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::mechanism::AgreementKdf;
 use crate::object::key_type::ec;
 use crate::object::make::Cut;
@@ -26,9 +26,7 @@ pub(in crate::functions) fn agree(
         }
         other => other,
     };
-    if peer.is_empty() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(!peer.is_empty(), Error::MechanismParamInvalid)?;
     // The point may be bare or in a DER octet string, and a bare point may look like DER. So both
     // forms are tried.
     let secret = private

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, MechanismType, ObjectClass};
 use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Sizes, Wrapping};
 use crate::mechanism::rule::{
@@ -425,9 +425,7 @@ fn bind_mechanisms(key: &Object, attributes: &mut Attributes) -> Result<()> {
         _ => allowed.clone(),
     };
     let common: Vec<_> = own.into_iter().filter(|mechanism| allowed.contains(mechanism)).collect();
-    if common.is_empty() {
-        return Err(Error::TemplateInconsistent);
-    }
+    require(!common.is_empty(), Error::TemplateInconsistent)?;
     attributes.put(A::ALLOWED_MECHANISMS, Value::Numbers(common));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::simple::concatenate;
 use super::{Work, feedback, prf_len, prf_scheme};
 use crate::backend::MacScheme;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
 use crate::mechanism::{MacFunction, Params, hmac};
 use crate::object::key;
@@ -30,9 +30,7 @@ impl Work<'_> {
             return Err(Error::MechanismParamInvalid);
         };
         let out = if *data_as_key {
-            if self.base.key_type() != Some(KeyType::GENERIC_SECRET) {
-                return Err(Error::KeyTypeInconsistent);
-            }
+            require(self.base.key_type() == Some(KeyType::GENERIC_SECRET), Error::KeyTypeInconsistent)?;
             self.prf(*prf, nonces, &[self.value()?])?
         } else {
             let new_key = self.generic(*new_key)?;
@@ -74,9 +72,7 @@ impl Work<'_> {
         if self.ike1_cuts(len) {
             return Ok(key[..len].into());
         }
-        if len > 255 * block {
-            return Err(Error::KeySizeRange);
-        }
+        require(len <= 255 * block, Error::KeySizeRange)?;
         let first: &[u8] = if seed.is_empty() { &[0] } else { &seed };
         let mut last = self.prf(*prf, key, &[first])?;
         let mut out = last.duplicate();
@@ -119,9 +115,7 @@ impl Work<'_> {
     fn generic(&self, handle: Option<ObjectHandle>) -> Result<Secret> {
         let Some(handle) = handle else { return Ok(Secret::default()) };
         let object = self.find_derivable(handle)?;
-        if object.key_type() != Some(KeyType::GENERIC_SECRET) {
-            return Err(Error::KeyTypeInconsistent);
-        }
+        require(object.key_type() == Some(KeyType::GENERIC_SECRET), Error::KeyTypeInconsistent)?;
         key::secret(object.attributes()).map(Secret::from)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Module;
 use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
 use crate::object::make::{Cut, Origin};
@@ -227,9 +227,7 @@ impl<'a> Work<'a> {
     /// Returns the value of another secret key that the parameter names.
     fn other(&self, handle: ObjectHandle) -> Result<Secret> {
         let object = self.find_derivable(handle)?;
-        if !object.object_type().is_secret() {
-            return Err(Error::KeyTypeInconsistent);
-        }
+        require(object.object_type().is_secret(), Error::KeyTypeInconsistent)?;
         key::secret(object.attributes()).map(Secret::from)
     }
 }

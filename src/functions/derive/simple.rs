@@ -4,7 +4,7 @@
 
 use super::{Work, digest};
 use crate::backend::{CipherScheme, Direction};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::mechanism::{Derivation, Params};
 use crate::secret::Secret;
 
@@ -52,13 +52,9 @@ pub(super) fn check_data(derivation: Derivation, len: usize, wanted: Option<usiz
 /// one (PKCS#11 3.2, "Extraction of one key from another key").
 fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {
     let bits = value.len() as u64 * 8;
-    if first >= bits {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(first < bits, Error::MechanismParamInvalid)?;
     let mut out = Secret::zeroed(wanted.ok_or(Error::TemplateIncomplete)?);
-    if out.len() > value.len() {
-        return Err(Error::KeySizeRange);
-    }
+    require(out.len() <= value.len(), Error::KeySizeRange)?;
     for at in 0..out.len() as u64 * 8 {
         let from = (first + at) % bits;
         let bit = value[(from / 8) as usize] >> (7 - from % 8) & 1;

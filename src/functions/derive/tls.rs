@@ -3,7 +3,7 @@
 
 use super::guard::{is_copied, is_unreadable};
 use super::{Derived, Work, check_received};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
 use crate::mechanism::tls::TlsPrf;
 use crate::mechanism::{KeyExchange, Params};
@@ -34,14 +34,10 @@ impl Work<'_> {
     pub(super) fn tls_master(&self, exchange: KeyExchange, template: &Template<'_>) -> Result<Derived> {
         let secret = self.value()?;
         let versioned = exchange == KeyExchange::Rsa;
-        if versioned && secret.len() != MASTER {
-            return Err(Error::KeySizeRange);
-        }
+        require(!versioned || secret.len() == MASTER, Error::KeySizeRange)?;
         // The caller gets the first two bytes of the secret, which are its version.
         let hides = self.token.settings.is_strict() && is_unreadable(self.base) && !is_pre_master(self.base);
-        if versioned && (hides || is_copied(self.base)) {
-            return Err(Error::KeyTypeInconsistent);
-        }
+        require(!(versioned && (hides || is_copied(self.base))), Error::KeyTypeInconsistent)?;
         let (function, value) = match &self.mechanism.params {
             Params::TlsMaster { prf, randoms } => {
                 let seed: &[&[u8]] = &[&randoms.client, &randoms.server];
@@ -81,9 +77,7 @@ impl Work<'_> {
         let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
-        if self.value()?.len() != MASTER {
-            return Err(Error::KeySizeRange);
-        }
+        require(self.value()?.len() == MASTER, Error::KeySizeRange)?;
         // RFC 5246, 6.3: here the random value of the server comes first.
         let seed: &[&[u8]] = &[&randoms.server, &randoms.client];
         let block = self.tls(*prf, b"key expansion", seed, 2 * (mac_len + key_len + iv_len))?;
@@ -128,9 +122,7 @@ impl Work<'_> {
             guard.mark(&mut attributes, template, value.len(), value.len())?;
             let same = attributes.flag(A::SENSITIVE) == Some(sensitive)
                 && attributes.flag(A::EXTRACTABLE) == Some(extractable);
-            if !same {
-                return Err(Error::TemplateInconsistent);
-            }
+            require(same, Error::TemplateInconsistent)?;
             let attributes = make::put_secret(attributes, &value.into(), Cut::Not)?;
             check_received(&attributes)?;
             made.push(attributes);
