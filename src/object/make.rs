@@ -14,7 +14,7 @@ use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
 use super::{Attributes, Object, built_in, key, kind_of, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
 use crate::secret::Secret;
 
@@ -150,9 +150,7 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
         ObjectTypes::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
     // Only C_UnwrapKey may make a private key, and only there the origin has no key type.
     let fits = if origin.key_type.is_some() { object_type.is_secret() } else { object_type.is_hidden() };
-    if !fits {
-        return Err(Error::TemplateInconsistent);
-    }
+    require(fits, Error::TemplateInconsistent)?;
     let mut attributes = read(&template.0, object_type, Use::Receive, rights)?;
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
@@ -203,15 +201,11 @@ pub(crate) fn derived_data(
     rights: Rights,
 ) -> Result<(Attributes, Option<u64>)> {
     let len = template.bytes(A::VALUE_LEN).map(super::value::number).transpose()?;
-    if template.bytes(A::VALUE).is_some() {
-        return Err(Error::AttributeReadOnly);
-    }
+    require(template.bytes(A::VALUE).is_none(), Error::AttributeReadOnly)?;
     let given = template.0.iter().filter(|given| given.id != A::VALUE_LEN);
     let mut attributes = read(given, ObjectTypes::DATA, Use::Receive, rights)?;
     let class = Value::Number(ObjectClass::DATA.0);
-    if attributes.has(A::CLASS) && !attributes.is(A::CLASS, &class) {
-        return Err(Error::TemplateInconsistent);
-    }
+    require(!attributes.has(A::CLASS) || attributes.is(A::CLASS, &class), Error::TemplateInconsistent)?;
     attributes.put(A::CLASS, class);
     if let Some(Value::Template(forced)) = forced {
         // The base key demands an attribute that only keys have. A data object would escape that
@@ -269,12 +263,8 @@ pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) 
         Cut::LeadingZeros => are_zeros(rest),
         Cut::Not => rest.is_empty(),
     };
-    if !padding {
-        return Err(Error::TemplateInconsistent);
-    }
-    if !(row.len_fits)(value.len()) {
-        return Err(Error::KeySizeRange);
-    }
+    require(padding, Error::TemplateInconsistent)?;
+    require((row.len_fits)(value.len()), Error::KeySizeRange)?;
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     let mut value = Secret::from(value);
     (row.form)(&mut value);
@@ -350,9 +340,7 @@ fn object_type(template: &Template<'_>) -> Result<ObjectTypes> {
     };
     let class = number(A::CLASS)?.map(ObjectClass).ok_or(Error::TemplateIncomplete)?;
     // PKCS#11 3.2, "Creating objects": applications cannot create objects of these classes.
-    if built_in::CLASSES.contains(&class) {
-        return Err(Error::TemplateInconsistent);
-    }
+    require(!built_in::CLASSES.contains(&class), Error::TemplateInconsistent)?;
     let kind =
         attribute::type_of(class).map(|id| number(id)?.ok_or(Error::TemplateIncomplete)).transpose()?;
     ObjectTypes::of(class, kind).ok_or(Error::AttributeValueInvalid)
@@ -411,9 +399,7 @@ fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, rights: Righ
         Value::Flag(true) => rule.change == Change::SecurityOfficer,
         value => gives_trust(rule.id, value),
     };
-    if gives_trust && !rights.is_so() {
-        return Err(Error::AttributeReadOnly);
-    }
+    require(!gives_trust || rights.is_so(), Error::AttributeReadOnly)?;
     if attributes.put_once(given.id, value) { Ok(()) } else { Err(Error::TemplateInconsistent) }
 }
 

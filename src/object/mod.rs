@@ -11,7 +11,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::backend::{PrivateKey, Provider, PublicKey};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, SessionHandle};
 use crate::quota::Permit;
 
@@ -116,9 +116,7 @@ impl Object {
         if let Some(flag) = self.attributes.flag(id) {
             return Ok(AttributeView::flag(flag));
         }
-        if self.hides(id) {
-            return Err(Error::AttributeSensitive);
-        }
+        require(!self.hides(id), Error::AttributeSensitive)?;
         match self.computed(id) {
             Some(value) => Ok(value.view().into_owned()),
             None => self

@@ -3,7 +3,7 @@
 
 use super::bits::Flag;
 use super::{Attributes, Object, key};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectClass};
 use crate::mechanism::rule::Makeup;
 
@@ -38,9 +38,7 @@ impl Rights {
     pub(crate) fn write(self, attributes: &Attributes) -> Result<()> {
         let is = |flag| attributes.flag(flag) == Some(true);
         let (token, private) = (is(A::TOKEN), is(A::PRIVATE));
-        if token && self.access == Access::ReadOnly {
-            return Err(Error::SessionReadOnly);
-        }
+        require(!token || self.access != Access::ReadOnly, Error::SessionReadOnly)?;
         if private && self.login != Login::User || token && self.login == Login::Public {
             return Err(Error::UserNotLoggedIn);
         }
@@ -51,9 +49,7 @@ impl Rights {
     /// trusted objects. The template was checked for this too, but the SO may log out between
     /// `C_GenerateKey` and `C_AsyncComplete`.
     pub(crate) fn make(self, attributes: &Attributes) -> Result<()> {
-        if attributes.flag(A::TRUSTED) == Some(true) && !self.is_so() {
-            return Err(Error::AttributeReadOnly);
-        }
+        require(attributes.flag(A::TRUSTED) != Some(true) || self.is_so(), Error::AttributeReadOnly)?;
         self.write(attributes)
     }
 
@@ -67,9 +63,7 @@ impl Rights {
 /// can modify it, for example to withdraw the trust. A user who gave `CKA_DECRYPT` to a trusted
 /// wrapping key could read every key that has `CKA_WRAP_WITH_TRUSTED`.
 pub(crate) fn modifiable(object: &Object, rights: Rights) -> Result<()> {
-    if object.flag(Flag::TRUSTED) && !rights.is_so() {
-        return Err(Error::ActionProhibited);
-    }
+    require(!object.flag(Flag::TRUSTED) || rights.is_so(), Error::ActionProhibited)?;
     permit(object, Flag::MODIFIABLE)
 }
 

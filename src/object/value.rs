@@ -5,7 +5,7 @@ use std::ffi::c_ulong;
 use std::ops::Deref;
 
 use super::template::{Raw, Template};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::AttributeType;
 use crate::secret::Secret;
 
@@ -184,9 +184,7 @@ impl Value {
             },
             Kind::Numbers => {
                 let chunks = bytes.chunks_exact(ULONG);
-                if !chunks.remainder().is_empty() {
-                    return Err(Error::AttributeValueInvalid);
-                }
+                require(chunks.remainder().is_empty(), Error::AttributeValueInvalid)?;
                 Self::Numbers(chunks.map(number).collect::<Result<_>>()?)
             }
             Kind::Template => return Err(Error::AttributeValueInvalid),

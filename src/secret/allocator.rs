@@ -8,7 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::wipe;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// The system's allocator, which wipes every block before it frees it. The shared library installs
 /// it (`#[global_allocator]` in `abi/`), and so does a test that searches memory for secrets. A
@@ -46,9 +46,7 @@ pub fn room_for(len: usize) -> Result<()> {
     let layout = Layout::array::<u8>(len.max(1)).map_err(|_| Error::HostMemory)?;
     // SAFETY: the layout has at least one byte.
     let room = std::hint::black_box(unsafe { System.alloc(layout) });
-    if room.is_null() {
-        return Err(Error::HostMemory);
-    }
+    require(!room.is_null(), Error::HostMemory)?;
     // SAFETY: the block is of this layout, and no other code uses it.
     unsafe { System.dealloc(room, layout) };
     Ok(())

@@ -13,7 +13,7 @@ use super::nonce::Nonces;
 use super::operation::{Engine, Operation, Output, Phase, place};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Provider};
 use crate::config::strict::check_aead;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::mechanism::message::MessageParams;
 use crate::mechanism::rule::Policy;
 use crate::object::{Object, key};
@@ -115,9 +115,7 @@ impl Messages {
     fn check_end(&mut self, params: &MessageParams, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.check(params)?;
         let begun = self.active_message()?;
-        if params.tag().len() != begun.tag_len {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(params.tag().len() == begun.tag_len, Error::MechanismParamInvalid)?;
         place(out, begun.end_len(input.len())).map(drop)
     }
 
@@ -155,9 +153,7 @@ impl Begun {
         let rest = out.get_mut(written..).ok_or(Error::GeneralError)?;
         // The cipher appends the tag to the message.
         let mut end = Secret::try_zeroed(rest.len() + self.tag_len)?;
-        if self.cipher.finish(&mut end)? != end.len() {
-            return Err(Error::GeneralError);
-        }
+        require(self.cipher.finish(&mut end)? == end.len(), Error::GeneralError)?;
         let (ciphertext, tag) = end.split_at(rest.len());
         rest.copy_from_slice(ciphertext);
         params.nonce_and_tag().1.copy_from_slice(tag);

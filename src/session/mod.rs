@@ -6,7 +6,7 @@ use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
 use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params};
 use crate::object::bits::Flag;
@@ -569,9 +569,7 @@ pub(crate) fn usable(
 ) -> Result<Arc<Object>> {
     token.poll_occasionally()?;
     let object = find_permitted(token, rights, mechanism, key, usage)?;
-    if object.flag(Flag::ALWAYS_AUTHENTICATE) {
-        return Err(Error::UserNotLoggedIn);
-    }
+    require(!object.flag(Flag::ALWAYS_AUTHENTICATE), Error::UserNotLoggedIn)?;
     if object.attributes().counts_uses() {
         token.take_use(rights, key)?;
     }
@@ -587,24 +585,16 @@ fn find_permitted(
     key: ObjectHandle,
     usage: Usage,
 ) -> Result<Arc<Object>> {
-    if token.settings.does(mechanism.info) & usage.mechanism == 0 {
-        return Err(Error::MechanismInvalid);
-    }
+    require(token.settings.does(mechanism.info) & usage.mechanism != 0, Error::MechanismInvalid)?;
     let object = token.key_object(rights, key)?;
-    if !object.object_type().is_key() {
-        return Err(Error::KeyHandleInvalid);
-    }
+    require(object.object_type().is_key(), Error::KeyHandleInvalid)?;
     if !mechanism.info.accepts(object.key_type(), object.object_type().is_secret()) {
         return Err(Error::KeyTypeInconsistent);
     }
     // Of a key pair, only the private key can have CKA_SIGN and only the public key CKA_VERIFY. So
     // this check also refuses the wrong key of the pair.
-    if !object.flag(usage.key) {
-        return Err(Error::KeyFunctionNotPermitted);
-    }
-    if !object.allows(mechanism.info.id) {
-        return Err(Error::MechanismInvalid);
-    }
+    require(object.flag(usage.key), Error::KeyFunctionNotPermitted)?;
+    require(object.allows(mechanism.info.id), Error::MechanismInvalid)?;
     // The lists of PKCS#11 3.2 do not have `CKR_CURVE_NOT_SUPPORTED` for functions that use a key.
     token.check_key_size(object.attributes()).map_err(|_| Error::KeySizeRange)?;
     if ![Flag::VERIFY, Flag::VERIFY_RECOVER].contains(&usage.key) {

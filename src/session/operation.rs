@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::Hasher;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::ObjectHandle;
 use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::session::Usage;
@@ -125,9 +125,7 @@ impl<E: Engine> Operation<E> {
         epoch: u64,
         fit: impl FnOnce(&mut E, &mut Params) -> Result<bool>,
     ) -> Result<bool> {
-        if self.stage != Stage::Idle {
-            return Err(Error::OperationActive);
-        }
+        require(self.stage == Stage::Idle, Error::OperationActive)?;
         let same = |kept: &&mut Box<Kept<E>>| {
             kept.reuse == Reuse::Epoch(epoch) && kept.key == key && std::ptr::eq(kept.mechanism.info, info)
         };

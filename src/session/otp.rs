@@ -7,7 +7,7 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use crate::backend::{Hash, MacScheme};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
 use crate::mechanism::{Mechanism, Params};
 use crate::object::bits::Flag;
@@ -55,9 +55,7 @@ impl Otp {
             && (6..=8).contains(&digits)
             && format.is_none_or(|format| format == number::OTP_FORMAT_DECIMAL)
             && (counter.is_some() || requirement != number::OTP_PARAM_MANDATORY);
-        if !fits {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(fits, Error::MechanismParamInvalid)?;
         let counter = counter.filter(|_| requirement != number::OTP_PARAM_IGNORED);
         Ok(Self { token: Arc::clone(token), access, handle, key, counter, digits: digits as usize })
     }
@@ -103,9 +101,7 @@ impl Otp {
 
     /// Compares the caller's password with the expected one.
     pub(crate) fn verify(&self, given: &[u8]) -> Result<()> {
-        if given.len() != self.digits {
-            return Err(Error::SignatureLenRange);
-        }
+        require(given.len() == self.digits, Error::SignatureLenRange)?;
         let counter = self.counter.ok_or(Error::MechanismParamInvalid)?;
         let equal = self.password(counter)?.ct_eq(given);
         if bool::from(equal) { Ok(()) } else { Err(Error::SignatureInvalid) }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::operation::{Engine, Operation, Output, Parts, place};
 use crate::backend::{Encryption, PublicKey};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// The engine of a recovery.
 pub struct Recovering {
@@ -16,9 +16,7 @@ pub struct Recovering {
 impl Recovering {
     fn recover(&self, signature: &[u8], out: &mut [u8]) -> Result<usize> {
         let len = self.key.encrypted_len();
-        if signature.len() != len {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == len, Error::SignatureLenRange)?;
         let mut block = vec![0; len];
         self.key.encrypt(&Encryption::Raw, signature, &mut block).map_err(|error| match error {
             Error::DataInvalid => Error::SignatureInvalid,

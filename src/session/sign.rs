@@ -10,7 +10,7 @@ use super::otp::Otp;
 use super::pending::{self, Later, Pending, State};
 use super::progress::Progress;
 use crate::backend::{Mac, Signer, Verifier};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::SessionHandle;
 use crate::secret::Secret;
 
@@ -48,9 +48,7 @@ impl MacEngine {
     pub(crate) fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
         let whole = Secret::zeroed(mac.mac_len());
         let len = len.unwrap_or(whole.len());
-        if len == 0 || len > whole.len() {
-            return Err(Error::MechanismParamInvalid);
-        }
+        require(len != 0 && len <= whole.len(), Error::MechanismParamInvalid)?;
         Ok(Self { mac, len, any_len: false, whole })
     }
 

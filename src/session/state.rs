@@ -20,7 +20,7 @@ use super::Session;
 use super::operation::NO_KEY;
 use super::operations::{Role, SAVABLE, Savable};
 use super::progress::{Progress, Saved};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle};
 use crate::object::policy::Login;
 use crate::store::seal;
@@ -56,9 +56,7 @@ impl Session {
         for savable in SAVABLE {
             operations.extend((savable.save)(&self.operations)?.map(|saved| (savable, saved)));
         }
-        if operations.is_empty() {
-            return Err(Error::OperationNotInitialized);
-        }
+        require(!operations.is_empty(), Error::OperationNotInitialized)?;
         Ok(Snapshot {
             login: self.rights().login,
             encryption_key: self.key_in(&operations, Role::Encryption)?,
@@ -96,9 +94,7 @@ impl Session {
         encryption: ObjectHandle,
         authentication: ObjectHandle,
     ) -> Result<()> {
-        if state.login != self.rights().login {
-            return Err(Error::SavedStateInvalid);
-        }
+        require(state.login == self.rights().login, Error::SavedStateInvalid)?;
         let encryption = self.key_or_saved(state, Role::Encryption, encryption);
         let authentication = self.key_or_saved(state, Role::Authentication, authentication);
         self.check_keys(state, encryption, authentication)?;
@@ -201,9 +197,7 @@ impl SavedStates {
     pub(crate) fn keep(&self, token: &Arc<ClientToken>, snapshot: Snapshot) -> Result<Ticket> {
         let progress = snapshot.operations.iter().filter_map(|(_, saved)| saved.progress.as_ref());
         let collected = progress.map(Progress::collected).sum();
-        if collected > MAX_COLLECTED {
-            return Err(Error::StateUnsaveable);
-        }
+        require(collected <= MAX_COLLECTED, Error::StateUnsaveable)?;
         let ticket = seal::random()?;
         let mut entries = lock(&self.0);
         while entries.len() >= MAX_STATES

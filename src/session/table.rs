@@ -11,7 +11,7 @@
 //! stays invalid until 2^31 further sessions have used the slot.
 
 use super::Session;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::SessionHandle;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
@@ -141,9 +141,7 @@ impl SessionTable {
         if let Some(index) = free.returned.pop() {
             return Ok(index);
         }
-        if free.untouched == MAX_SESSIONS {
-            return Err(Error::SessionCount);
-        }
+        require(free.untouched != MAX_SESSIONS, Error::SessionCount)?;
         free.untouched += 1;
         Ok(free.untouched - 1)
     }

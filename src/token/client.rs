@@ -18,7 +18,7 @@ use super::epoch::Epoch;
 use super::objects::{self, Content, Entry, Objects};
 use super::search::Plan;
 use super::{ChangeGuard, MOST_LOADS, State, Token};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::object::bits::Flag;
 use crate::object::policy::{self, Access, Login, Rights};
@@ -242,9 +242,7 @@ impl ClientToken {
     pub(crate) fn logout(&self) -> Result<()> {
         let change = self.lock_changes();
         let mut state = self.state();
-        if self.login_state() == Login::Public {
-            return Err(Error::UserNotLoggedIn);
-        }
+        require(self.login_state() != Login::Public, Error::UserNotLoggedIn)?;
         self.end_login(&change, &mut state);
         drop(state);
         self.take_back_all_owed();
@@ -440,9 +438,7 @@ impl ClientToken {
         change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
         let make = |old: &Object| {
-            if old.is_locked() {
-                return Err(Error::UserNotLoggedIn);
-            }
+            require(!old.is_locked(), Error::UserNotLoggedIn)?;
             self.make_object(old.home, change(old)?)
         };
         let handle = self.known(handle)?;
@@ -560,9 +556,7 @@ impl ClientToken {
         let objects =
             if objects::is_stored(handle) { Some(&self.token.objects) } else { self.session_objects.get() };
         let entry = objects.and_then(|objects| objects.get(handle)).ok_or(Error::ObjectHandleInvalid)?;
-        if entry.private && rights.login != Login::User {
-            return Err(Error::ObjectHandleInvalid);
-        }
+        require(!entry.private || rights.login == Login::User, Error::ObjectHandleInvalid)?;
         let tag = entry.tag;
         let Home::Token(id) = entry.home else {
             return entry.object.map(|object| Some((tag, object))).ok_or(Error::ObjectHandleInvalid);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::load::Loading;
 use super::objects::{self, Cached, Entry};
 use super::{ChangeGuard, Token};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
 use crate::store::seal::summary::{RowHash, Summary};
@@ -188,9 +188,7 @@ impl Token {
             }
             let new = self.change_again(change, (&key, incarnation), transaction, (handle, id), make)?;
             // Only an administrator of a database writes without the lock of the transaction.
-            if !transaction.apply(&[new.write()])? {
-                return Err(Error::DeviceError);
-            }
+            require(transaction.apply(&[new.write()])?, Error::DeviceError)?;
             let row_change = self.row_change(&key, &new.write());
             again = Some(new);
             Ok(Some(vec![row_change]))
@@ -222,9 +220,7 @@ impl Token {
         make: &Make<'_>,
     ) -> Result<ObjectChange> {
         let before = transaction.before()?;
-        if before.change.incarnation() != incarnation {
-            return Err(Error::DeviceRemoved);
-        }
+        require(before.change.incarnation() == incarnation, Error::DeviceRemoved)?;
         let mut loading = Loading::new(self, Some(key), self.widest_login(), Cached::Keep);
         let record = transaction.load(id, &mut |row| loading.row(row))?;
         loading.finish(change, &before)?;
@@ -297,9 +293,7 @@ impl Token {
         change: impl FnOnce(&mut Summary),
     ) -> Result<Vec<u8>> {
         self.expect_no_roll_back(self.latest(), before.change)?;
-        if before.change.incarnation() != incarnation {
-            return Err(Error::DeviceRemoved);
-        }
+        require(before.change.incarnation() == incarnation, Error::DeviceRemoved)?;
         let opened = key.open_summary(&self.serial, before.change, &before.summary);
         let mut summary = opened.ok_or_else(|| {
             tracing::error!(

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 use super::client::Sessions;
 use super::{ClientToken, Token};
 use crate::config::PinRules;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::object::policy::Login;
 use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, TokenKey};
@@ -107,9 +107,7 @@ impl Token {
     /// The PIN takes long to try, so the sessions are counted again before the token is erased.
     /// From then on, no session opens until the initialisation ends.
     pub(crate) fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
-        if self.has_sessions() {
-            return Err(Error::SessionExists);
-        }
+        require(!self.has_sessions(), Error::SessionExists)?;
         self.unwrap(Role::SecurityOfficer, so_pin)?;
         let latest = self.latest();
         let old = self.store.header()?;
@@ -119,9 +117,7 @@ impl Token {
         let change = self.lock_changes();
         {
             let mut state = self.state();
-            if self.has_sessions() {
-                return Err(Error::SessionExists);
-            }
+            require(!self.has_sessions(), Error::SessionExists)?;
             state.erasing = true;
         }
         let _erasing = Erasing(self);
@@ -214,9 +210,7 @@ impl Token {
     ) -> Result<Unwrapped> {
         let header = self.current_header()?;
         let PinState { record, failures } = header.pin(role);
-        if record.is_empty() {
-            return Err(Error::UserPinNotInitialized);
-        }
+        require(!record.is_empty(), Error::UserPinNotInitialized)?;
         // These steps come before the count, so their errors do not cost an attempt.
         let sealing = self.sealing_for(record, other)?;
         let prepared = TokenKey::prepare(role, record, sealing)?;
@@ -408,17 +402,13 @@ impl ClientToken {
 
     /// Verifies the user's PIN again, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
     pub(crate) fn authenticate(&self, pin: &[u8]) -> Result<()> {
-        if self.login_state() != Login::User {
-            return Err(Error::UserNotLoggedIn);
-        }
+        require(self.login_state() == Login::User, Error::UserNotLoggedIn)?;
         self.unwrap(Role::User, pin).map(drop)
     }
 
     /// `C_InitPIN`: the SO sets the user's PIN. This also unlocks the PIN.
     pub(crate) fn init_pin(&self, pin: &[u8]) -> Result<()> {
-        if self.login_state() != Login::SecurityOfficer {
-            return Err(Error::UserNotLoggedIn);
-        }
+        require(self.login_state() == Login::SecurityOfficer, Error::UserNotLoggedIn)?;
         self.fits(pin)?;
         let (key, incarnation) = self.key()?;
         self.wrap((&key, incarnation), Role::User, None, pin)

@@ -7,7 +7,7 @@ use tracing::{error, info, warn};
 use super::objects::Cached;
 use super::{Token, public_indexer};
 use crate::config::Format;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::AttributeType as A;
 use crate::object::policy::Login;
 use crate::object::value::Value;
@@ -89,9 +89,7 @@ impl Token {
         old: Option<&SealingKey>,
         format: Option<Format>,
     ) -> Result<()> {
-        if self.widest_login() != Login::Public {
-            return Err(Error::UserAlreadyLoggedIn);
-        }
+        require(self.widest_login() == Login::Public, Error::UserAlreadyLoggedIn)?;
         let sealing = match sealing {
             Sealing::Configured => self.sealing_key()?,
             Sealing::Removed => None,
@@ -187,9 +185,7 @@ impl Rekey<'_> {
     pub(crate) fn run(&self, transaction: &mut dyn Transaction) -> Result<Snapshot> {
         let Serials { old: serial, new: next } = self.serials;
         let before = transaction.before()?;
-        if before.change.incarnation() != self.incarnation {
-            return Err(Error::DeviceRemoved);
-        }
+        require(before.change.incarnation() == self.incarnation, Error::DeviceRemoved)?;
         // The sums of the existing rows, with the old key, and of the new rows, with the new key.
         let (mut found, mut made) = (Summary::empty(Change(0)), Summary::empty(Change(0)));
         let indexer = public_indexer(next);
@@ -217,9 +213,7 @@ impl Rekey<'_> {
             return Err(Error::DeviceError);
         }
         for (role, (old, new)) in [(Role::SecurityOfficer, &self.pins.so), (Role::User, &self.pins.user)] {
-            if !transaction.set_pin(role, Some(old), new)? {
-                return Err(Error::PinIncorrect);
-            }
+            require(transaction.set_pin(role, Some(old), new)?, Error::PinIncorrect)?;
         }
         let change = before.change.next_incarnation();
         made.change = change.0;

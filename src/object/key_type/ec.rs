@@ -144,9 +144,7 @@ fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 pub(crate) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();
-    if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
-        return Err(Error::DomainParamsInvalid);
-    }
+    require(name.is_some() || <ObjectIdentifier>::from_der(params).is_ok(), Error::DomainParamsInvalid)?;
     let key_type = key_type(attributes)?;
     NAMED_CURVES
         .iter()
@@ -280,9 +278,7 @@ fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
 /// Returns the content of a DER octet string, and bytes in any other form unchanged. Fails with
 /// `AttributeValueInvalid` if `bytes` is empty.
 pub(crate) fn octets(bytes: &[u8]) -> Result<&[u8]> {
-    if bytes.is_empty() {
-        return Err(Error::AttributeValueInvalid);
-    }
+    require(!bytes.is_empty(), Error::AttributeValueInvalid)?;
     Ok(<&OctetStringRef>::from_der(bytes).map_or(bytes, |octets| octets.as_bytes()))
 }
 

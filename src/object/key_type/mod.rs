@@ -12,7 +12,7 @@ use super::required::{all_bytes, bytes, key_type, put_same, value};
 use super::rule::{Change, Default, Need, ObjectTypes, Rule, fixed, flag, hidden, made, text};
 use super::value::{Kind, Value, bit_size, unpadded};
 use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::secret::Secret;
 

@@ -94,9 +94,7 @@ pub(super) fn expand_seed(
         return if attributes.has(A::VALUE) { Ok(()) } else { Err(Error::TemplateIncomplete) };
     };
     let spec = spec(attributes, Some(&seed))?;
-    if seed.len() != len {
-        return Err(Error::AttributeValueInvalid);
-    }
+    require(seed.len() == len, Error::AttributeValueInvalid)?;
     let (PrivateParts::MlDsa { key, .. } | PrivateParts::MlKem { key, .. }) =
         with_wiped_frame(|| provider.keys.generate(&spec))?.1
     else {

@@ -121,9 +121,7 @@ pub(crate) fn one_time_keys_left(attributes: &Attributes) -> Option<u64> {
 /// one.
 fn put_xmss(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     let key = parts.encoded().ok_or(Error::KeyTypeInconsistent)?;
-    if attributes.number(A::PARAMETER_SET) != Some(word(key, 0)?) {
-        return Err(Error::TemplateInconsistent);
-    }
+    require(attributes.number(A::PARAMETER_SET) == Some(word(key, 0)?), Error::TemplateInconsistent)?;
     put_same(attributes, A::VALUE, key)
 }
 

@@ -14,7 +14,7 @@ use tracing::debug;
 use super::Database;
 use super::failure::Outcome;
 use super::transaction::execute;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::file_lock;
 use crate::store::{Role, seal};
 
@@ -51,9 +51,7 @@ impl Running {
             }
             alone = if tried.others == 0 { alone + 1 } else { 0 };
             // An attempt may have ended between the two counts of the first look.
-            if alone == 2 || Instant::now() >= end {
-                return Err(Error::PinLocked);
-            }
+            require(alone != 2 && Instant::now() < end, Error::PinLocked)?;
             std::thread::sleep(PAUSE);
         }
     }
