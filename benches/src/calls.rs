@@ -12,12 +12,15 @@ mod key;
 mod message;
 mod object;
 
-pub use find::Search;
+pub use find::search;
 pub use key::{Decapsulation, Encapsulation, KeyGeneration, PairGeneration};
 pub use message::Messages;
-pub use object::{Creation, Reading, Sessions, destroy};
+pub use object::{create, destroy, open_and_close, read};
 
 pub type Answer<T = ()> = Result<T, Failure>;
+
+/// A value of a template, with its index.
+pub type Value<'a> = (usize, &'a [u8]);
 
 /// The function behind the pointer of a function list, for example `Entry<CK_C_Sign>`.
 type Entry<P> = <P as Pointer>::Function;
@@ -154,76 +157,38 @@ impl<'a> Transform<'a> {
     }
 }
 
-pub struct Verification<'a> {
+/// Prepares `C_VerifyInit` and `C_Verify`.
+pub fn verify<'a>(
     session: &'a Session,
-    init: Entry<CK_C_VerifyInit>,
-    act: Entry<CK_C_Verify>,
-    mechanism: MechanismMemory,
+    mechanism: &Mechanism,
     key: CK_OBJECT_HANDLE,
     input: Vec<u8>,
     signature: Vec<u8>,
-}
-
-impl<'a> Verification<'a> {
-    pub fn new(
-        session: &'a Session,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-        input: &[u8],
-        signature: Vec<u8>,
-    ) -> Answer<Self> {
-        let functions = session.module().functions();
-        Ok(Self {
-            session,
-            init: entry("C_VerifyInit", functions.C_VerifyInit)?,
-            act: entry("C_Verify", functions.C_Verify)?,
-            mechanism: MechanismMemory::new(mechanism),
-            key: key.0,
-            input: input.to_vec(),
-            signature,
-        })
-    }
-
-    #[inline]
-    pub fn call(&mut self) -> Answer {
-        // SAFETY: `self` owns the mechanism and the memory that it points to.
-        let code = unsafe { (self.init)(self.session.handle(), &mut self.mechanism.raw, self.key) };
+) -> Answer<impl FnMut() -> Answer + use<'a>> {
+    let functions = session.module().functions();
+    let init = entry("C_VerifyInit", functions.C_VerifyInit)?;
+    let verify = entry("C_Verify", functions.C_Verify)?;
+    let mut mechanism = MechanismMemory::new(mechanism);
+    Ok(move || {
+        // SAFETY: the closure owns the mechanism and the memory that it points to.
+        let code = unsafe { init(session.handle(), &mut mechanism.raw, key) };
         check("C_VerifyInit", code)?;
+        let (data, len) = (input.as_ptr().cast_mut(), input.len() as CK_ULONG);
+        let (given, given_len) = (signature.as_ptr().cast_mut(), signature.len() as CK_ULONG);
         // SAFETY: the lengths are those of the inputs, which are only read.
-        let code = unsafe {
-            (self.act)(
-                self.session.handle(),
-                self.input.as_ptr().cast_mut(),
-                self.input.len() as CK_ULONG,
-                self.signature.as_ptr().cast_mut(),
-                self.signature.len() as CK_ULONG,
-            )
-        };
-        check("C_Verify", code)
-    }
+        check("C_Verify", unsafe { verify(session.handle(), data, len, given, given_len) })
+    })
 }
 
-/// `C_GenerateRandom`.
-pub struct RandomBytes<'a> {
-    session: &'a Session,
-    generate: Entry<CK_C_GenerateRandom>,
-    out: Vec<u8>,
-}
-
-impl<'a> RandomBytes<'a> {
-    pub fn new(session: &'a Session, len: usize) -> Answer<Self> {
-        let generate = entry("C_GenerateRandom", session.module().functions().C_GenerateRandom)?;
-        Ok(Self { session, generate, out: vec![0; len] })
-    }
-
-    #[inline]
-    pub fn call(&mut self) -> Answer {
+/// Prepares `C_GenerateRandom`.
+pub fn random(session: &Session, len: usize) -> Answer<impl FnMut() -> Answer> {
+    let generate = entry("C_GenerateRandom", session.module().functions().C_GenerateRandom)?;
+    let mut out = vec![0; len];
+    Ok(move || {
         // SAFETY: `out` is writable for its length.
-        let code = unsafe {
-            (self.generate)(self.session.handle(), self.out.as_mut_ptr(), self.out.len() as CK_ULONG)
-        };
+        let code = unsafe { generate(session.handle(), out.as_mut_ptr(), out.len() as CK_ULONG) };
         check("C_GenerateRandom", code)
-    }
+    })
 }
 
 struct MechanismMemory {

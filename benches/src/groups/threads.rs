@@ -205,7 +205,7 @@ impl Operation for Makers {
             let start = Instant::now();
             for _ in 0..repetitions {
                 number += 1;
-                made.push(call.call_with(number).unwrap_or_else(|failure| panic!("{failure}")));
+                made.push(call(number).unwrap_or_else(|failure| panic!("{failure}")));
             }
             ((start, Instant::now()), made)
         };

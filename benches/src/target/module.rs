@@ -113,16 +113,13 @@ impl ModuleToken {
     }
 
     pub fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
-        let mut call = self.sign(pair, scheme, keys).outcome()?;
-        tried(move || call.call())
+        tried(self.sign(pair, scheme, keys).map(|mut call| move || call.call()))
     }
 
     pub fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let signature = self.signature(pair, scheme, keys)?;
-        let (input, key) = (scheme.module_input(pair.kind), ObjectHandle(keys.public));
-        let call = calls::Verification::new(&self.session, &scheme.mechanism(), key, &input, signature);
-        let mut call = call.outcome()?;
-        tried(move || call.call())
+        let input = scheme.module_input(pair.kind);
+        tried(calls::verify(&self.session, &scheme.mechanism(), keys.public, input, signature))
     }
 
     pub fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
@@ -164,15 +161,13 @@ impl ModuleToken {
     /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
     pub fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let call = calls::Transform::seal(&self.session, cipher, ObjectHandle(key), &vec![0; len]);
-        let mut call = call.outcome()?;
-        tried(move || call.call())
+        tried(call.map(|mut call| move || call.call()))
     }
 
     /// `C_EncryptMessage` of this number of bytes with AES-256-GCM, each with a new nonce.
     pub fn sealing_messages(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
-        let mut messages =
-            calls::Messages::begin(&self.session, ObjectHandle(key), &vec![0; len]).outcome()?;
-        tried(move || messages.call())
+        let messages = calls::Messages::begin(&self.session, ObjectHandle(key), &vec![0; len]);
+        tried(messages.map(|mut messages| move || messages.call()))
     }
 
     /// `C_DecryptInit` and `C_Decrypt` of a ciphertext with this number of bytes and a tag.
@@ -194,33 +189,29 @@ impl ModuleToken {
     /// `C_DigestInit` and `C_Digest` of this number of bytes.
     pub fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(digest.mechanism());
-        let mut call = calls::Transform::digest(&self.session, &mechanism, &vec![0; len]).outcome()?;
-        tried(move || call.call())
+        let call = calls::Transform::digest(&self.session, &mechanism, &vec![0; len]);
+        tried(call.map(|mut call| move || call.call()))
     }
 
     /// `C_SignInit` and `C_Sign` of this number of bytes with HMAC-SHA-256.
     pub fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(CKM_SHA256_HMAC);
         let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(key), &vec![0; len], 32);
-        let mut call = call.outcome()?;
-        tried(move || call.call())
+        tried(call.map(|mut call| move || call.call()))
     }
 
     /// `C_GenerateRandom` of this number of bytes.
     pub fn random(&self, len: usize) -> Outcome<Boxed<'_>> {
-        let mut call = calls::RandomBytes::new(&self.session, len).outcome()?;
-        tried(move || call.call())
+        tried(calls::random(&self.session, len))
     }
 
     pub fn sessions(&self) -> Outcome<Boxed<'_>> {
-        let call = calls::Sessions::new(&self.module, self.slot).outcome()?;
-        tried(move || call.call())
+        tried(calls::open_and_close(&self.module, self.slot))
     }
 
     /// `C_GetAttributeValue` of five attributes of a private key.
     pub fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>> {
-        let mut call = calls::Reading::new(&self.session, ObjectHandle(keys.private), &FIVE).outcome()?;
-        tried(move || call.call())
+        tried(calls::read(&self.session, keys.private, &FIVE))
     }
 
     /// `C_CreateObject` of an AES key.
@@ -236,11 +227,11 @@ impl ModuleToken {
     /// Returns a function that creates AES keys with increasing numbers.
     fn numbered(&self, home: Home) -> Outcome<impl FnMut() -> ObjectHandle> {
         let mut call = creation(&self.session, home).outcome()?;
-        self.remove(call.call_with(0).outcome()?);
+        self.remove(call(0).outcome()?);
         let mut number = 0;
         Ok(move || {
             number += 1;
-            done(call.call_with(number))
+            done(call(number))
         })
     }
 
@@ -257,14 +248,9 @@ impl ModuleToken {
     /// `count` objects. Each search looks for another value, unless it looks for all objects.
     pub fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>> {
         let (template, at) = what.template();
-        let mut call = calls::Search::new(&self.session, &template).outcome()?;
+        let mut call = calls::search(&self.session, &template).outcome()?;
         let mut values = Values::new(what, count);
-        let mut search = move || {
-            if let Some(at) = at {
-                call.look_for(at, values.next());
-            }
-            call.call()
-        };
+        let mut search = move || call(at.map(|at| (at, values.next())));
         let found = search().outcome()?;
         let expected = if at.is_some() { found == 1 } else { found >= count };
         if !expected {
@@ -345,27 +331,20 @@ fn fill(
         if enough() {
             break;
         }
-        call.call_with(number).doing(|| format!("making object {number}"))?;
+        call(number).doing(|| format!("making object {number}"))?;
         made += 1;
     }
     Ok(made)
 }
 
-/// Prepares calls that create AES keys. Each key gets its own identifier, because one of the peers
-/// confuses objects that have the same identifier.
-pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
-    Ok(NumberedCreation(calls::Creation::new(session, &aes_object(0, home))?))
-}
-
-pub struct NumberedCreation<'a>(calls::Creation<'a>);
-
-impl NumberedCreation<'_> {
-    /// Writes the number into the template and calls `C_CreateObject`.
-    pub fn call_with(&mut self, number: usize) -> Result<ObjectHandle, Failure> {
-        self.0.set(LABEL_AT, &template::label(number));
-        self.0.set(ID_AT, &template::id(number));
-        self.0.call()
-    }
+/// Prepares calls that create the AES key with a number. Each key gets its own identifier, because
+/// one of the peers confuses objects that have the same identifier.
+pub fn creation(
+    session: &Session,
+    home: Home,
+) -> calls::Answer<impl FnMut(usize) -> calls::Answer<ObjectHandle>> {
+    let mut call = calls::create(session, &aes_object(0, home))?;
+    Ok(move |number| call(&[(LABEL_AT, &template::label(number)), (ID_AT, &template::id(number))]))
 }
 
 /// Generates a P-256 key pair on the token with this label. Returns the public and the private key.
@@ -386,8 +365,9 @@ impl<T> OrLeftOut<T> for Result<T, Failure> {
     }
 }
 
-/// Returns an operation that repeats a call, after a trial that may fail.
-fn tried<'a, T>(mut call: impl FnMut() -> calls::Answer<T> + 'a) -> Outcome<Boxed<'a>> {
+/// Returns an operation that repeats a prepared call, after a trial that may fail.
+fn tried<'a, T>(call: calls::Answer<impl FnMut() -> calls::Answer<T> + 'a>) -> Outcome<Boxed<'a>> {
+    let mut call = call.outcome()?;
     call().outcome()?;
     Ok(repeated(move || {
         done(call());

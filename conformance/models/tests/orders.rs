@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cryptoki_sys::{CKR_CRYPTOKI_ALREADY_INITIALIZED, CKR_CRYPTOKI_NOT_INITIALIZED, CKR_OK};
-use jeton_models::error::Error;
 use jeton_models::abi::{finalize, initialize, other};
+use jeton_models::error::Error;
 use jeton_models::id::SessionHandle;
 use jeton_models::object::policy::Login;
 use jeton_models::table::SessionTable;
