@@ -13,7 +13,7 @@ mod message;
 mod object;
 
 pub use find::search;
-pub use key::{Decapsulation, Encapsulation, KeyGeneration, PairGeneration};
+pub use key::{decapsulate, encapsulate, generate_key, generate_pair};
 pub use message::Messages;
 pub use object::{create, destroy, open_and_close, read};
 

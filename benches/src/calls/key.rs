@@ -2,64 +2,45 @@
 
 use super::*;
 
-pub struct KeyGeneration<'a> {
+/// Prepares `C_GenerateKey`.
+pub fn generate_key<'a>(
     session: &'a Session,
-    generate: Entry<CK_C_GenerateKey>,
-    mechanism: MechanismMemory,
-    template: TemplateMemory,
-}
-
-impl<'a> KeyGeneration<'a> {
-    pub fn new(session: &'a Session, mechanism: &Mechanism, template: &[Attribute]) -> Answer<Self> {
-        let generate = entry("C_GenerateKey", session.module().functions().C_GenerateKey)?;
-        let (mechanism, template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
-        Ok(Self { session, generate, mechanism, template })
-    }
-
-    #[inline]
-    pub fn call(&mut self) -> Answer<ObjectHandle> {
-        let (template, count) = self.template.parts();
+    mechanism: &Mechanism,
+    template: &[Attribute],
+) -> Answer<impl FnMut() -> Answer<ObjectHandle> + use<'a>> {
+    let generate = entry("C_GenerateKey", session.module().functions().C_GenerateKey)?;
+    let (mut mechanism, mut template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
+    Ok(move || {
+        let (template, count) = template.parts();
         let mut key = 0;
-        // SAFETY: `self` owns mechanism, template and the memory they point to; `key` is writable.
-        let code = unsafe {
-            (self.generate)(self.session.handle(), &mut self.mechanism.raw, template, count, &mut key)
-        };
+        // SAFETY: the closure owns mechanism, template and the memory they point to; `key` is
+        // writable.
+        let code = unsafe { generate(session.handle(), &mut mechanism.raw, template, count, &mut key) };
         check("C_GenerateKey", code)?;
         Ok(ObjectHandle(key))
-    }
+    })
 }
 
-pub struct PairGeneration<'a> {
+/// Prepares `C_GenerateKeyPair`, which returns the public and the private key.
+pub fn generate_pair<'a>(
     session: &'a Session,
-    generate: Entry<CK_C_GenerateKeyPair>,
-    mechanism: MechanismMemory,
-    public: TemplateMemory,
-    private: TemplateMemory,
-}
-
-impl<'a> PairGeneration<'a> {
-    pub fn new(
-        session: &'a Session,
-        mechanism: &Mechanism,
-        public: &[Attribute],
-        private: &[Attribute],
-    ) -> Answer<Self> {
-        let generate = entry("C_GenerateKeyPair", session.module().functions().C_GenerateKeyPair)?;
-        let (public, private) = (TemplateMemory::new(public), TemplateMemory::new(private));
-        Ok(Self { session, generate, mechanism: MechanismMemory::new(mechanism), public, private })
-    }
-
-    #[inline]
-    pub fn call(&mut self) -> Answer<(ObjectHandle, ObjectHandle)> {
-        let (public, public_count) = self.public.parts();
-        let (private, private_count) = self.private.parts();
+    mechanism: &Mechanism,
+    public: &[Attribute],
+    private: &[Attribute],
+) -> Answer<impl FnMut() -> Answer<(ObjectHandle, ObjectHandle)> + use<'a>> {
+    let generate = entry("C_GenerateKeyPair", session.module().functions().C_GenerateKeyPair)?;
+    let (mut public, mut private) = (TemplateMemory::new(public), TemplateMemory::new(private));
+    let mut mechanism = MechanismMemory::new(mechanism);
+    Ok(move || {
+        let (public, public_count) = public.parts();
+        let (private, private_count) = private.parts();
         let (mut public_key, mut private_key) = (0, 0);
-        // SAFETY: `self` owns mechanism, templates and the memory they point to; the handles are
-        // writable.
+        // SAFETY: the closure owns mechanism, templates and the memory they point to; the handles
+        // are writable.
         let code = unsafe {
-            (self.generate)(
-                self.session.handle(),
-                &mut self.mechanism.raw,
+            generate(
+                session.handle(),
+                &mut mechanism.raw,
                 public,
                 public_count,
                 private,
@@ -70,117 +51,54 @@ impl<'a> PairGeneration<'a> {
         };
         check("C_GenerateKeyPair", code)?;
         Ok((ObjectHandle(public_key), ObjectHandle(private_key)))
-    }
+    })
 }
 
-/// `C_EncapsulateKey`, whose shared secret is a new key.
-pub struct Encapsulation<'a> {
+/// Prepares `C_EncapsulateKey` with a public key and a template for the shared secret. The call
+/// takes a buffer for the ciphertext.
+pub fn encapsulate<'a>(
     session: &'a Session,
-    encapsulate: Entry<CK_C_EncapsulateKey>,
-    mechanism: MechanismMemory,
-    key: CK_OBJECT_HANDLE,
-    template: TemplateMemory,
-    out: Vec<u8>,
-}
-
-impl<'a> Encapsulation<'a> {
-    /// Prepares the call with a public key, a buffer of `room` bytes and a template for the new
-    /// key.
-    pub fn new(
-        session: &'a Session,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-        template: &[Attribute],
-        room: usize,
-    ) -> Answer<Self> {
-        let functions = session.module().functions_3_2();
-        let encapsulate = functions.and_then(|functions| functions.C_EncapsulateKey);
-        Ok(Self {
-            session,
-            encapsulate: entry("C_EncapsulateKey", encapsulate)?,
-            mechanism: MechanismMemory::new(mechanism),
-            key: key.0,
-            template: TemplateMemory::new(template),
-            out: vec![0; room],
-        })
-    }
-
-    #[inline]
-    pub fn call(&mut self) -> Answer<ObjectHandle> {
-        let (template, count) = self.template.parts();
-        let (mut len, mut key) = (self.out.len() as CK_ULONG, 0);
-        // SAFETY: `self` owns mechanism, template and the memory they point to; the length is that
-        // of `out`; `key` is writable.
+    mechanism: &Mechanism,
+    public: CK_OBJECT_HANDLE,
+    template: &[Attribute],
+) -> Answer<impl FnMut(&mut [u8]) -> Answer<ObjectHandle> + use<'a>> {
+    let functions = session.module().functions_3_2();
+    let encapsulate = entry("C_EncapsulateKey", functions.and_then(|functions| functions.C_EncapsulateKey))?;
+    let (mut mechanism, mut template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
+    Ok(move |out: &mut [u8]| {
+        let (template, count) = template.parts();
+        let (mut len, mut key) = (out.len() as CK_ULONG, 0);
+        let (handle, mechanism) = (session.handle(), &mut mechanism.raw);
+        // SAFETY: the closure owns mechanism, template and the memory they point to; the length is
+        // that of `out`; `key` is writable.
         let code = unsafe {
-            (self.encapsulate)(
-                self.session.handle(),
-                &mut self.mechanism.raw,
-                self.key,
-                template,
-                count,
-                self.out.as_mut_ptr(),
-                &mut len,
-                &mut key,
-            )
+            encapsulate(handle, mechanism, public, template, count, out.as_mut_ptr(), &mut len, &mut key)
         };
         check("C_EncapsulateKey", code)?;
         Ok(ObjectHandle(key))
-    }
-
-    pub fn ciphertext(&self) -> &[u8] {
-        &self.out
-    }
+    })
 }
 
-/// `C_DecapsulateKey`, whose shared secret is a new key.
-pub struct Decapsulation<'a> {
+/// Prepares `C_DecapsulateKey` with a private key and a template for the shared secret.
+pub fn decapsulate<'a>(
     session: &'a Session,
-    decapsulate: Entry<CK_C_DecapsulateKey>,
-    mechanism: MechanismMemory,
-    key: CK_OBJECT_HANDLE,
-    template: TemplateMemory,
+    mechanism: &Mechanism,
+    private: CK_OBJECT_HANDLE,
+    template: &[Attribute],
     ciphertext: Vec<u8>,
-}
-
-impl<'a> Decapsulation<'a> {
-    pub fn new(
-        session: &'a Session,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-        template: &[Attribute],
-        ciphertext: Vec<u8>,
-    ) -> Answer<Self> {
-        let functions = session.module().functions_3_2();
-        let decapsulate = functions.and_then(|functions| functions.C_DecapsulateKey);
-        Ok(Self {
-            session,
-            decapsulate: entry("C_DecapsulateKey", decapsulate)?,
-            mechanism: MechanismMemory::new(mechanism),
-            key: key.0,
-            template: TemplateMemory::new(template),
-            ciphertext,
-        })
-    }
-
-    #[inline]
-    pub fn call(&mut self) -> Answer<ObjectHandle> {
-        let (template, count) = self.template.parts();
+) -> Answer<impl FnMut() -> Answer<ObjectHandle> + use<'a>> {
+    let functions = session.module().functions_3_2();
+    let decapsulate = entry("C_DecapsulateKey", functions.and_then(|functions| functions.C_DecapsulateKey))?;
+    let (mut mechanism, mut template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
+    Ok(move || {
+        let (template, count) = template.parts();
+        let (handle, mechanism) = (session.handle(), &mut mechanism.raw);
+        let (input, len) = (ciphertext.as_ptr().cast_mut(), ciphertext.len() as CK_ULONG);
         let mut key = 0;
-        // SAFETY: `self` owns mechanism, template and the memory they point to; the length is that
-        // of the ciphertext, which is only read; `key` is writable.
-        let code = unsafe {
-            (self.decapsulate)(
-                self.session.handle(),
-                &mut self.mechanism.raw,
-                self.key,
-                template,
-                count,
-                self.ciphertext.as_ptr().cast_mut(),
-                self.ciphertext.len() as CK_ULONG,
-                &mut key,
-            )
-        };
+        // SAFETY: the closure owns mechanism, template and the memory they point to; the length is
+        // that of the ciphertext, which is only read; `key` is writable.
+        let code = unsafe { decapsulate(handle, mechanism, private, template, count, input, len, &mut key) };
         check("C_DecapsulateKey", code)?;
         Ok(ObjectHandle(key))
-    }
+    })
 }

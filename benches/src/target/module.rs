@@ -19,6 +19,9 @@ use crate::scheme::{Aead, Digest, INPUT, Scheme, named};
 /// The length of the longest signature that the bench makes: SLH-DSA-SHA2-128f.
 const MAX_SIGNATURE: usize = 17_088;
 
+/// A public and a private key.
+type Both = (ObjectHandle, ObjectHandle);
+
 /// A token that is called through its module's C interface, in a read/write session of the user.
 pub struct ModuleToken {
     row: String,
@@ -58,13 +61,13 @@ impl ModuleToken {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
 
-    fn generate(&self, pair: &Pair, home: Home) -> Result<calls::PairGeneration<'_>, Failure> {
-        calls::PairGeneration::new(
-            &self.session,
-            &Mechanism::new(pair.generation()),
-            &template::public(pair, home),
-            &template::private(pair, home),
-        )
+    fn generate<'a>(
+        &'a self,
+        pair: &Pair,
+        home: Home,
+    ) -> calls::Answer<impl FnMut() -> calls::Answer<Both> + use<'a>> {
+        let (public, private) = (template::public(pair, home), template::private(pair, home));
+        calls::generate_pair(&self.session, &Mechanism::new(pair.generation()), &public, &private)
     }
 
     fn sign(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Result<calls::Transform<'_>, Failure> {
@@ -83,7 +86,7 @@ impl ModuleToken {
 
     /// Makes a key pair: token or session objects, depending on the row.
     pub fn pair(&self, pair: &Pair) -> Outcome<Keys> {
-        let (public, private) = self.generate(pair, self.home).and_then(|mut call| call.call()).outcome()?;
+        let (public, private) = self.generate(pair, self.home).and_then(|mut call| call()).outcome()?;
         Ok(Keys { public: public.0, private: private.0 })
     }
 
@@ -128,34 +131,29 @@ impl ModuleToken {
             self.remove(public);
             self.remove(private);
         };
-        clear(call.call().outcome()?);
+        clear(call().outcome()?);
         // All pairs have the same identifier, and one of the peers confuses keys that have the same
         // identifier. So each pair is destroyed before the next one is made.
-        Ok(one_by_one(|| (), move |()| done(call.call()), clear))
+        Ok(one_by_one(|| (), move |()| done(call()), clear))
     }
 
     /// `C_GenerateKey` of an AES-256 key.
     pub fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(CKM_AES_KEY_GEN);
-        let call = calls::KeyGeneration::new(&self.session, &mechanism, &template::aes(home));
-        let mut call = call.outcome()?;
-        self.tried_making(move || call.call())
+        self.tried_making(calls::generate_key(&self.session, &mechanism, &template::aes(home)).outcome()?)
     }
 
     pub fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
-        let mut call = self.encapsulation(set, keys).outcome()?;
-        self.tried_making(move || call.call())
+        let (mut call, mut out) = (self.encapsulation(keys).outcome()?, vec![0; set.ciphertext_len()]);
+        self.tried_making(move || call(&mut out))
     }
 
     pub fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
-        let mut first = self.encapsulation(set, keys).outcome()?;
-        self.remove(first.call().outcome()?);
-        let ciphertext = first.ciphertext().to_vec();
-        let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.private));
-        let template = template::received();
-        let call = calls::Decapsulation::new(&self.session, &mechanism, key, &template, ciphertext);
-        let mut call = call.outcome()?;
-        self.tried_making(move || call.call())
+        let mut ciphertext = vec![0; set.ciphertext_len()];
+        self.remove(self.encapsulation(keys).and_then(|mut call| call(&mut ciphertext)).outcome()?);
+        let (mechanism, template) = (Mechanism::new(CKM_ML_KEM), template::received());
+        let call = calls::decapsulate(&self.session, &mechanism, keys.private, &template, ciphertext);
+        self.tried_making(call.outcome()?)
     }
 
     /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
@@ -267,10 +265,10 @@ impl ModuleToken {
         let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(0), input, 64);
         let call = Rc::new(RefCell::new(call.outcome()?));
         Ok(one_by_one(
-            move || done(generate.call()),
+            move || done(generate()),
             {
                 let call = Rc::clone(&call);
-                move |keys: (ObjectHandle, ObjectHandle)| {
+                move |keys: Both| {
                     let mut call = call.borrow_mut();
                     call.rekey(keys.1);
                     done(call.start());
@@ -285,9 +283,12 @@ impl ModuleToken {
         ))
     }
 
-    fn encapsulation(&self, set: MlKem, keys: Keys) -> Result<calls::Encapsulation<'_>, Failure> {
-        let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.public));
-        calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), set.ciphertext_len())
+    fn encapsulation(
+        &self,
+        keys: Keys,
+    ) -> calls::Answer<impl FnMut(&mut [u8]) -> calls::Answer<ObjectHandle>> {
+        let mechanism = Mechanism::new(CKM_ML_KEM);
+        calls::encapsulate(&self.session, &mechanism, keys.public, &template::received())
     }
 
     /// Creates an AES key for each number of `range`, and stops early if `enough` returns true. One
