@@ -12,7 +12,7 @@ mod threads;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
-use crate::baseline::BaselinePair;
+use crate::baseline::{self, BaselinePair};
 use crate::facts::Run;
 use crate::names::BASELINE;
 use crate::rows::{self, Maker, Row};

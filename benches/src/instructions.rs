@@ -3,7 +3,7 @@
 //! two counts, divided by 2000, is the cost of one repetition.
 
 use super::*;
-use crate::baseline::{self, BaselinePair};
+use crate::baseline;
 use crate::child::Repeated;
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
 use crate::target::Findable;
@@ -161,7 +161,7 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
     match named_operation(&repeated.operation)? {
         Counted::Signature(pair, scheme) => {
             let pair = named(pair);
-            let baseline = BaselinePair::generate(pair.kind).ok_or("no baseline")?;
+            let baseline = baseline::generate(pair.kind).ok_or("no baseline")?;
             baseline.signing(scheme, scheme.input(pair.kind)).time(repetitions);
         }
         Counted::Sealing(len) | Counted::Messages(len) => {

@@ -26,7 +26,18 @@ impl EcPair {
         pair
     }
 
-    pub(super) fn public(&self) -> PublicParts {
+    /// Returns a verifier with this key. It reuses its memory for each signature.
+    fn verifier(&self) -> EcVerifier<'_> {
+        // SAFETY: these functions take no arguments; we own the results.
+        let (signature, r, s) = unsafe { (aws::ECDSA_SIG_new(), aws::BN_new(), aws::BN_new()) };
+        // SAFETY: we own the signature, which takes ownership of the two numbers.
+        one(unsafe { aws::ECDSA_SIG_set0(signature, r, s) });
+        EcVerifier { pair: self, signature, r, s }
+    }
+}
+
+impl BaselinePair for EcPair {
+    fn public(&self) -> PublicParts {
         let mut point = vec![0; 1 + 2 * self.curve.len()];
         // SAFETY: the key outlives its group and point; the length is that of `point`; a null
         // scratch is allowed.
@@ -44,7 +55,7 @@ impl EcPair {
         PublicParts::Ec { curve: self.curve, point }
     }
 
-    pub(super) fn sign(&self, digest: &[u8], out: &mut [u8]) -> usize {
+    fn sign(&self, _: Scheme, digest: &[u8], out: &mut [u8]) -> usize {
         let len = self.curve.len();
         let (r, s) = out[..2 * len].split_at_mut(len);
         // SAFETY: the key is alive, the length is that of the digest; we own the result and free it
@@ -60,13 +71,13 @@ impl EcPair {
         2 * len
     }
 
-    /// Returns a verifier with this key. It reuses its memory for each signature.
-    pub(super) fn verifier(&self) -> EcVerifier<'_> {
-        // SAFETY: these functions take no arguments; we own the results.
-        let (signature, r, s) = unsafe { (aws::ECDSA_SIG_new(), aws::BN_new(), aws::BN_new()) };
-        // SAFETY: we own the signature, which takes ownership of the two numbers.
-        one(unsafe { aws::ECDSA_SIG_set0(signature, r, s) });
-        EcVerifier { pair: self, signature, r, s }
+    fn verify(&self, _: Scheme, digest: &[u8], signature: &[u8]) {
+        self.verifier().verify(digest, signature);
+    }
+
+    fn verifying(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
+        let (signature, mut verifier) = (self.signature(scheme, input), self.verifier());
+        repeated(move || verifier.verify(black_box(input), black_box(&signature)))
     }
 }
 
@@ -86,7 +97,7 @@ pub struct EcVerifier<'a> {
 }
 
 impl EcVerifier<'_> {
-    pub(super) fn verify(&mut self, digest: &[u8], signature: &[u8]) {
+    fn verify(&mut self, digest: &[u8], signature: &[u8]) {
         let (r, s) = signature.split_at(self.pair.curve.len());
         // SAFETY: both numbers belong to the signature, which we own and only this function uses;
         // the lengths are those of the slices.

@@ -15,12 +15,14 @@ impl Ed25519Pair {
         unsafe { aws::ED25519_keypair(pair.public.as_mut_ptr(), pair.private.as_mut_ptr()) };
         pair
     }
+}
 
-    pub(super) fn public(&self) -> PublicParts {
+impl BaselinePair for Ed25519Pair {
+    fn public(&self) -> PublicParts {
         PublicParts::Ed25519 { point: self.public }
     }
 
-    pub(super) fn sign(&self, message: &[u8], out: &mut [u8]) -> usize {
+    fn sign(&self, _: Scheme, message: &[u8], out: &mut [u8]) -> usize {
         let out = &mut out[..64];
         // SAFETY: the length is that of the message; the others have the required lengths.
         one(unsafe {
@@ -29,7 +31,7 @@ impl Ed25519Pair {
         out.len()
     }
 
-    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) {
+    fn verify(&self, _: Scheme, message: &[u8], signature: &[u8]) {
         let signature: &[u8; 64] = signature.try_into().expect("a signature of 64 bytes");
         // SAFETY: the length is that of the message; the others have the required lengths.
         one(unsafe {

@@ -4,7 +4,7 @@
 use jeton::backend::{MlDsa, PublicParts};
 
 use super::internal::{internal_functions, random};
-use super::one;
+use super::{BaselinePair, Scheme, one};
 
 pub struct MlDsaPair {
     set: MlDsa,
@@ -25,12 +25,14 @@ impl MlDsaPair {
         one(unsafe { (functions.keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) });
         Self { set, public, private, functions }
     }
+}
 
-    pub(super) fn public(&self) -> PublicParts {
+impl BaselinePair for MlDsaPair {
+    fn public(&self) -> PublicParts {
         PublicParts::MlDsa { set: self.set, key: self.public.clone() }
     }
 
-    pub(super) fn sign(&self, message: &[u8], out: &mut [u8]) -> usize {
+    fn sign(&self, _: Scheme, message: &[u8], out: &mut [u8]) -> usize {
         assert!(out.len() >= self.set.signature_len());
         let random = random::<32>();
         let mut len = 0;
@@ -51,7 +53,7 @@ impl MlDsaPair {
         len
     }
 
-    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) {
+    fn verify(&self, _: Scheme, message: &[u8], signature: &[u8]) {
         // SAFETY: the key has the length of the parameter set; the others are passed with their
         // lengths.
         one(unsafe {

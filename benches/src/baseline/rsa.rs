@@ -27,10 +27,6 @@ impl RsaPair {
         pair
     }
 
-    pub(super) fn public(&self) -> PublicParts {
-        PublicParts::Rsa { n: self.number(aws::RSA_get0_n), e: self.number(aws::RSA_get0_e) }
-    }
-
     fn number(&self, of: unsafe extern "C" fn(*const aws::RSA) -> *const aws::BIGNUM) -> Vec<u8> {
         // SAFETY: the key outlives its numbers.
         let number = unsafe { of(self.0.as_ptr()) };
@@ -46,7 +42,7 @@ impl RsaPair {
         unsafe { aws::RSA_size(self.0.as_ptr()) as usize }
     }
 
-    pub(super) fn sign_pkcs1(&self, digest: &[u8], out: &mut [u8]) -> usize {
+    fn sign_pkcs1(&self, digest: &[u8], out: &mut [u8]) -> usize {
         assert!(out.len() >= self.len());
         let mut len = 0;
         // SAFETY: the length is that of the digest; `out` has at least the length of the modulus.
@@ -63,7 +59,7 @@ impl RsaPair {
         len as usize
     }
 
-    pub(super) fn sign_pss(&self, digest: &[u8], out: &mut [u8]) -> usize {
+    fn sign_pss(&self, digest: &[u8], out: &mut [u8]) -> usize {
         let mut len = 0;
         // SAFETY: the lengths are those of the slices; the hashes are statics.
         one(unsafe {
@@ -82,7 +78,7 @@ impl RsaPair {
         len
     }
 
-    pub(super) fn verify_pkcs1(&self, digest: &[u8], signature: &[u8]) {
+    fn verify_pkcs1(&self, digest: &[u8], signature: &[u8]) {
         // SAFETY: the lengths are those of the slices.
         one(unsafe {
             aws::RSA_verify(
@@ -96,7 +92,7 @@ impl RsaPair {
         });
     }
 
-    pub(super) fn verify_pss(&self, digest: &[u8], signature: &[u8]) {
+    fn verify_pss(&self, digest: &[u8], signature: &[u8]) {
         // SAFETY: the lengths are those of the slices; the hashes are statics.
         one(unsafe {
             aws::RSA_verify_pss_mgf1(
@@ -110,6 +106,25 @@ impl RsaPair {
                 signature.len(),
             )
         });
+    }
+}
+
+impl BaselinePair for RsaPair {
+    fn public(&self) -> PublicParts {
+        PublicParts::Rsa { n: self.number(aws::RSA_get0_n), e: self.number(aws::RSA_get0_e) }
+    }
+
+    #[inline]
+    fn sign(&self, scheme: Scheme, digest: &[u8], out: &mut [u8]) -> usize {
+        if scheme == Scheme::RsaPss { self.sign_pss(digest, out) } else { self.sign_pkcs1(digest, out) }
+    }
+
+    #[inline]
+    fn verify(&self, scheme: Scheme, digest: &[u8], signature: &[u8]) {
+        match scheme {
+            Scheme::RsaPss => self.verify_pss(digest, signature),
+            _ => self.verify_pkcs1(digest, signature),
+        }
     }
 }
 

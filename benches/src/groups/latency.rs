@@ -34,9 +34,9 @@ pub(super) fn run(suite: &Suite, fixture: &Fixture) -> Result<(), String> {
 
 fn of_baseline(watch: Duration) -> Latency {
     let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
-    let baseline = BaselinePair::generate(pair.kind).expect("a kind that signs");
+    let baseline = baseline::generate(pair.kind).expect("a kind that signs");
     let mut signing = baseline.signing(scheme, scheme.input(pair.kind));
-    let load = || drop(BaselinePair::generate(named("rsa4096").kind));
+    let load = || drop(baseline::generate(named("rsa4096").kind));
     beside(BASELINE, watch, load, || {
         signing.time(1);
     })

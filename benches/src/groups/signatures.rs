@@ -16,7 +16,7 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
             suite.wants(&sign) || suite.wants(&verify)
         };
         let schemes: Vec<_> = pair.schemes.iter().filter(wanted).collect();
-        let Some(baseline) = BaselinePair::generate(pair.kind).filter(|_| !schemes.is_empty()) else {
+        let Some(baseline) = baseline::generate(pair.kind).filter(|_| !schemes.is_empty()) else {
             continue;
         };
         let mut targets = fixture.targets();
@@ -24,7 +24,7 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
         targets.extend(fixture.null().filter(|_| pair.name == "p256"));
         let keys: Vec<_> = targets.iter().map(|target| target.pair(pair)).collect();
         for scheme in schemes {
-            check(pair, *scheme, &baseline, &targets[..checked], &keys);
+            check(pair, *scheme, &*baseline, &targets[..checked], &keys);
             let (sign, verify) = groups(scheme);
             let input = scheme.input(pair.kind);
             suite.compare(&sign, None, || {
@@ -45,7 +45,7 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
 fn check(
     pair: &Pair,
     scheme: Scheme,
-    baseline: &BaselinePair,
+    baseline: &dyn BaselinePair,
     targets: &[&ModuleToken],
     keys: &[Outcome<Keys>],
 ) {

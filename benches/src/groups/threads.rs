@@ -30,13 +30,13 @@ fn sign(suite: &mut Suite, fixture: &Fixture, pair: &Pair, scheme: Scheme) {
     if !COUNTS.iter().any(|count| suite.wants(&group(*count))) {
         return;
     }
-    let baseline = BaselinePair::generate(pair.kind).expect("a kind that signs");
+    let baseline = baseline::generate(pair.kind).expect("a kind that signs");
     let tokens: Vec<_> = fixture.tokens.iter().map(|token| (token, token.pair(pair), true)).collect();
     let null = fixture.null.iter().map(|token| (token, token.pair(pair), false));
     let tokens: Vec<_> = tokens.into_iter().chain(null).collect();
     for count in COUNTS {
         let mut rows: Rows<'_> =
-            vec![(BASELINE.to_owned(), Ok(Box::new(BaselineThreads::new(&baseline, pair, scheme, count))))];
+            vec![(BASELINE.to_owned(), Ok(Box::new(BaselineThreads::new(&*baseline, pair, scheme, count))))];
         for (token, keys, checked) in &tokens {
             let crowd = keys.clone().and_then(|keys| Crowd::new(token, pair, scheme, keys, count, *checked));
             rows.push((token.row().to_owned(), crowd.map(|crowd| Box::new(crowd) as Box<dyn Operation>)));
@@ -67,7 +67,7 @@ fn together<W: Send, R: Send>(workers: impl IntoIterator<Item = W>, work: impl F
 
 /// The threads of the baseline: one parsed key, no sessions.
 struct BaselineThreads<'a> {
-    baseline: &'a BaselinePair,
+    baseline: &'a dyn BaselinePair,
     pair: &'a Pair,
     scheme: Scheme,
     count: usize,
@@ -75,7 +75,7 @@ struct BaselineThreads<'a> {
 }
 
 impl<'a> BaselineThreads<'a> {
-    fn new(baseline: &'a BaselinePair, pair: &'a Pair, scheme: Scheme, count: usize) -> Self {
+    fn new(baseline: &'a dyn BaselinePair, pair: &'a Pair, scheme: Scheme, count: usize) -> Self {
         Self { baseline, pair, scheme, count, signatures: Vec::new() }
     }
 }
