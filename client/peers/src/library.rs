@@ -31,17 +31,33 @@ pub const KNOWN: [Known; 3] = [Known::Jeton, Known::SoftHsm2, Known::Nss];
 /// The modules that Debian does not package. `client/peers/build` builds them.
 pub const UNPACKAGED: [Known; 2] = [Known::Kryoptic, Known::Craton];
 
+/// What is known of a module.
+struct Row {
+    /// The name on the command line and in the report.
+    name: &'static str,
+    /// The environment variable that names the module's file.
+    variable: &'static str,
+    file: &'static str,
+    /// The subdirectories of each of [`LIBRARY_ROOTS`] in which distributions put the file.
+    below: &'static [&'static str],
+}
+
 impl Known {
+    const fn row(self) -> Row {
+        let (name, variable, file, below): (_, _, _, &[_]) = match self {
+            Self::Jeton => ("jeton", "JETON_MODULE", "libjeton_pkcs11.so", &["", "pkcs11"]),
+            Self::SoftHsm2 => ("softhsm2", "SOFTHSM2_MODULE", "libsofthsm2.so", &["softhsm", "pkcs11", ""]),
+            Self::Nss => ("nss", "NSS_MODULE", "libsoftokn3.so", &["", "nss", "pkcs11"]),
+            Self::Kryoptic => ("kryoptic", "KRYOPTIC_MODULE", "libkryoptic_pkcs11.so", &["", "pkcs11"]),
+            Self::Craton => ("craton", "CRATON_MODULE", "libcraton_hsm.so", &["", "pkcs11"]),
+            Self::JetonAgent => ("jeton-agent", "JETON_CLIENT_MODULE", "libjeton_client.so", &["", "pkcs11"]),
+        };
+        Row { name, variable, file, below }
+    }
+
     /// Returns the name on the command line and in the report.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Jeton => "jeton",
-            Self::SoftHsm2 => "softhsm2",
-            Self::Nss => "nss",
-            Self::Kryoptic => "kryoptic",
-            Self::Craton => "craton",
-            Self::JetonAgent => "jeton-agent",
-        }
+        self.row().name
     }
 
     /// Returns the module with this name.
@@ -53,10 +69,10 @@ impl Known {
     /// token. NSS must know that there is no database.
     pub const fn looking_parameters(self) -> Option<&'static str> {
         match self {
-            Self::Jeton | Self::SoftHsm2 | Self::Kryoptic | Self::Craton | Self::JetonAgent => None,
             Self::Nss => {
                 Some("configdir='' certPrefix='' keyPrefix='' secmod='' flags=noCertDB,noModDB,readOnly")
             }
+            _ => None,
         }
     }
 
@@ -65,53 +81,18 @@ impl Known {
         matches!(self, Self::Jeton | Self::JetonAgent)
     }
 
-    /// Returns the environment variable that names the module's file.
-    const fn variable(self) -> &'static str {
-        match self {
-            Self::Jeton => "JETON_MODULE",
-            Self::SoftHsm2 => "SOFTHSM2_MODULE",
-            Self::Nss => "NSS_MODULE",
-            Self::Kryoptic => "KRYOPTIC_MODULE",
-            Self::Craton => "CRATON_MODULE",
-            Self::JetonAgent => "JETON_CLIENT_MODULE",
-        }
-    }
-
-    const fn file(self) -> &'static str {
-        match self {
-            Self::Jeton => "libjeton_pkcs11.so",
-            Self::SoftHsm2 => "libsofthsm2.so",
-            Self::Nss => "libsoftokn3.so",
-            Self::Kryoptic => "libkryoptic_pkcs11.so",
-            Self::Craton => "libcraton_hsm.so",
-            Self::JetonAgent => "libjeton_client.so",
-        }
-    }
-
-    /// Returns the subdirectories of each of [`LIBRARY_ROOTS`] in which distributions put the file.
-    const fn below(self) -> &'static [&'static str] {
-        match self {
-            Self::Jeton | Self::Kryoptic | Self::Craton | Self::JetonAgent => &["", "pkcs11"],
-            Self::SoftHsm2 => &["softhsm", "pkcs11", ""],
-            Self::Nss => &["", "nss", "pkcs11"],
-        }
-    }
-
     /// Returns the path in the environment variable, if it is set. Otherwise returns the module's
     /// file, if it exists: beside the tool (Jeton and its client), or in a directory of
     /// distributions.
     pub fn library(self) -> Option<PathBuf> {
-        if let Some(path) = env::var_os(self.variable()) {
+        let row = self.row();
+        if let Some(path) = env::var_os(row.variable) {
             return Some(path.into());
         }
         let beside = if self.is_ours() { beside_the_tool() } else { Vec::new() };
         let usual =
-            LIBRARY_ROOTS.iter().flat_map(|root| self.below().iter().map(|sub| Path::new(root).join(sub)));
-        beside
-            .into_iter()
-            .chain(usual)
-            .map(|directory| directory.join(self.file()))
-            .find(|file| file.is_file())
+            LIBRARY_ROOTS.iter().flat_map(|root| row.below.iter().map(|sub| Path::new(root).join(sub)));
+        beside.into_iter().chain(usual).map(|directory| directory.join(row.file)).find(|file| file.is_file())
     }
 }
 
@@ -130,7 +111,7 @@ const LIBRARY_ROOTS: &[&str] = &[
 pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     let Some(known) = Known::named(module) else { return Ok(module.into()) };
     known.library().ok_or_else(|| {
-        let (name, file, variable) = (known.name(), known.file(), known.variable());
+        let Row { name, file, variable, .. } = known.row();
         Error::Message(format!(
             "the module {name} was not found: no {file} in the usual places, and {variable} is unset"
         ))
