@@ -35,15 +35,14 @@ use crate::pipeline::KeyPair;
 /// The longest that an order may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause between two questions for the state of an order. Each further one is twice as
-/// long, up to the limit of the user.
+/// long, up to the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// The name in each certificate.
+const NAME: &str = "localhost";
 
 /// What all orders of a measurement share.
 pub struct Setting {
-    /// The name in each certificate.
-    name: String,
-    /// The longest pause between two questions for the state of an order.
-    pause: Duration,
     trusted: RootCertStore,
     verifier: Arc<WebPkiServerVerifier>,
     challenges: Challenges,
@@ -54,7 +53,7 @@ type Challenges = Arc<Mutex<HashMap<String, String>>>;
 
 impl Setting {
     /// Reads trusted certificates in PEM, and answers challenges on this port of 127.0.0.1.
-    pub fn new(name: String, pause: Duration, trusted: &[Vec<u8>], port: u16) -> Result<Self, Error> {
+    pub fn new(trusted: &[Vec<u8>], port: u16) -> Result<Self, Error> {
         let mut store = RootCertStore::empty();
         for certificate in trusted.iter().flat_map(|file| CertificateDer::pem_slice_iter(file)) {
             store.add(certificate.map_err(failed)?).map_err(failed)?;
@@ -67,13 +66,13 @@ impl Setting {
         let challenges = Challenges::default();
         let answers = challenges.clone();
         thread::spawn(move || answer(&listener, &answers));
-        Ok(Self { name, pause, trusted: store, verifier: verifier.build().map_err(failed)?, challenges })
+        Ok(Self { trusted: store, verifier: verifier.build().map_err(failed)?, challenges })
     }
 
     fn verify(&self, chain: &[CertificateDer<'_>], key: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
         let (leaf, between) =
             chain.split_first().ok_or_else(|| Error::Failed("there is no certificate".to_owned()))?;
-        let name = ServerName::try_from(self.name.as_str()).map_err(failed)?;
+        let name = ServerName::try_from(NAME).map_err(failed)?;
         self.verifier.verify_server_cert(leaf, between, &name, &[], UnixTime::now()).map_err(failed)?;
         if Certificate::from_der(leaf)?.tbs_certificate.subject_public_key_info != *key {
             return Err(Error::Failed("the certificate has another key".to_owned()));
@@ -97,21 +96,21 @@ fn answer(listener: &TcpListener, challenges: &Challenges) {
     }
 }
 
-/// The figures of a run, by their names in JSON and in the table. Times are in milliseconds.
-pub const FIGURES: [(&str, &str); 13] = [
-    ("per_second", "certs\nper s"),
-    ("mean_ms", "mean\nms"),
-    ("p50_ms", "p50\nms"),
-    ("p95_ms", "p95\nms"),
-    ("p99_ms", "p99\nms"),
-    ("new_order_ms", "new\norder"),
-    ("challenge_ms", "chal-\nlenge"),
-    ("finalize_ms", "fina-\nlize"),
-    ("download_ms", "down-\nload"),
-    ("key_ms", "key\nms"),
-    ("polls", "polls\n"),
-    ("processor_ms", "client\nCPU ms"),
-    ("errors", "errors\n"),
+/// The figures of a run, by their names in the table. Times are in milliseconds.
+pub const FIGURES: [&str; 13] = [
+    "certs\nper s",
+    "mean\nms",
+    "p50\nms",
+    "p95\nms",
+    "p99\nms",
+    "new\norder",
+    "chal-\nlenge",
+    "fina-\nlize",
+    "down-\nload",
+    "key\nms",
+    "polls\n",
+    "client\nCPU ms",
+    "errors\n",
 ];
 
 pub type Figures = [f64; FIGURES.len()];
@@ -202,7 +201,7 @@ impl<'a> Clients<'a> {
     /// Orders a certificate and verifies it.
     fn order(&self, runtime: &Runtime, account: &Account, algorithm: &Algorithm) -> Result<Order, Error> {
         let start = Instant::now();
-        let (key, csr) = request(algorithm, &self.setting.name)?;
+        let (key, csr) = request(algorithm)?;
         let mut order = Order { key: 1e3 * start.elapsed().as_secs_f64(), ..Order::default() };
         let chain = runtime.block_on(async {
             let steps = self.steps(account, &csr, &mut order);
@@ -217,7 +216,7 @@ impl<'a> Clients<'a> {
     async fn steps(&self, account: &Account, csr: &[u8], measured: &mut Order) -> Result<String, Error> {
         let mut last = Instant::now();
         let mut lap = || 1e3 * std::mem::replace(&mut last, Instant::now()).elapsed().as_secs_f64();
-        let names = [Identifier::Dns(self.setting.name.clone())];
+        let names = [Identifier::Dns(NAME.to_owned())];
         let mut order = account.new_order(&NewOrder::new(&names)).await.map_err(failed)?;
         measured.phases[0] = lap();
         let mut authorizations = order.authorizations();
@@ -261,7 +260,7 @@ impl<'a> Clients<'a> {
                 return Err(Error::Failed(format!("the order is invalid: {:?}", order.state().error)));
             }
             tokio::time::sleep(pause).await;
-            pause = (2 * pause).min(self.setting.pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
             measured.polls += 1.0;
             order.refresh().await.map_err(failed)?;
         }
@@ -269,11 +268,11 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// Makes a key pair and a request for this name. Returns the public key and the request in DER.
-fn request(algorithm: &Algorithm, name: &str) -> Result<(SubjectPublicKeyInfoOwned, Vec<u8>), Error> {
+/// Makes a key pair and a request. Returns the public key and the request in DER.
+fn request(algorithm: &Algorithm) -> Result<(SubjectPublicKeyInfoOwned, Vec<u8>), Error> {
     let pair = KeyPair::generate(algorithm)?;
     let key = pair.public_key()?;
-    let holder = Holder::parse(&format!("CN={name}"), &[format!("dns:{name}")])?;
+    let holder = Holder::parse(&format!("CN={NAME}"), &[format!("dns:{NAME}")])?;
     let info = key.to_der()?;
     let tbs = request_tbs(&info, &holder)?;
     Ok((key, assemble(&tbs, &Signer::of(&info)?, &pair.sign(&tbs)?)?))

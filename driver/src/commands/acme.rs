@@ -6,9 +6,8 @@ use jeton_driver::about::About;
 use jeton_driver::acme::{Clients, FIGURES, Figures, Setting};
 use jeton_driver::algorithm::Algorithm;
 use jeton_laboratory::{Table, median};
-use serde::Serialize;
 
-use super::modules::{open_output, terminal_columns};
+use super::modules::terminal_columns;
 use super::*;
 
 /// Order certificates from ACME servers with many clients at once.
@@ -44,31 +43,16 @@ pub struct Acme {
     /// The number of rounds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// The longest pause in milliseconds between two questions for the state of an order. The first
-    /// one is 1 ms, and each further one twice as long.
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
-    poll_ms: u64,
     /// The port of 127.0.0.1 where the servers ask for the challenges.
     #[arg(long, default_value_t = 80)]
     http_port: u16,
-    /// The name in the certificates.
-    #[arg(long, default_value = "localhost")]
-    name: String,
-    /// Write the figures of all runs to this file, as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
 }
 
-#[derive(Serialize)]
 struct Report {
-    #[serde(flatten)]
     about: About,
-    /// The names of the figures of each run.
-    figures: Vec<&'static str>,
     rows: Vec<Row>,
 }
 
-#[derive(Serialize)]
 struct Row {
     names: [String; 3],
     runs: Vec<Figures>,
@@ -82,11 +66,8 @@ impl Acme {
         let trusted = self.root.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let algorithms = self.key_type.iter().map(|name| Algorithm::named(name));
         let algorithms = algorithms.collect::<Result<Vec<_>, _>>()?;
-        let json = open_output(self.json.as_deref())?;
-        let pause = Duration::from_millis(self.poll_ms);
-        let setting = Setting::new(self.name.clone(), pause, &trusted, self.http_port)?;
-        let figures = FIGURES.map(|(name, _)| name).to_vec();
-        let mut report = Report { about: About::this(), figures, rows: Vec::new() };
+        let setting = Setting::new(&trusted, self.http_port)?;
+        let mut report = Report { about: About::this(), rows: Vec::new() };
         for algorithm in algorithms {
             for clients in &self.clients {
                 report.rows.extend(self.load(&setting, algorithm, *clients));
@@ -94,9 +75,6 @@ impl Acme {
         }
         report.about.end();
         printed(report.print())?;
-        if let Some((file, path)) = &json {
-            write_json(&report, file, path)?;
-        }
         Ok(modules::status(report.rows.iter().any(|row| !row.failures.is_empty())))
     }
 
@@ -133,8 +111,7 @@ impl Report {
         let mut out = io::stdout().lock();
         let [start, end] = &self.about.load;
         writeln!(out, "{}, load average {start} at the start, {end} at the end", self.about.machine)?;
-        let headers = FIGURES.map(|(_, header)| header);
-        let mut table = Table::new(3, ["keys", "clients", "server"].into_iter().chain(headers));
+        let mut table = Table::new(3, ["keys", "clients", "server"].into_iter().chain(FIGURES));
         for row in self.rows.iter().filter(|row| !row.runs.is_empty()) {
             let medians = (0..FIGURES.len()).map(|at| median(row.runs.iter().map(|run| run[at]).collect()));
             table.add(row.names.iter().cloned().chain(medians.map(|value| format!("{value:.1}"))));
