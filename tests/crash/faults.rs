@@ -96,16 +96,13 @@ fn perform(scenario: &Scenario, fault: Option<Fault>) -> Result<u64, String> {
 
 /// A client that logs nothing: most calls fail here.
 fn quiet(directory: &Directory) -> Result<Client, Error> {
-    let module = Functions::new();
     let path = directory.path();
     let text = format!(
         "token-dir = '{}', log = {{ level = 'off' }}, \
          pin = {{ memory-kib = 8, passes = 1, retries = {LIMIT}, uncounted-delay = 0 }}",
         path.display()
     );
-    module.initialize(Some(&text))?;
-    let slot = module.slots()?[0];
-    Ok(Client { module, slot, directory: Directory::lent(path) })
+    Client::start(&Directory::lent(path), &text)
 }
 
 fn make(client: &Client) -> Said {

@@ -53,15 +53,12 @@ fn mount(arguments: &[&str], place: &Path) {
 
 /// A module that waits one second for each PIN attempt that it cannot count.
 fn slow(directory: &Arc<Directory>) -> Client {
-    let module = Functions::new();
     let path = directory.path().display();
     let text = format!(
         "token-dir = '{path}', log = {{ level = 'off' }}, \
          pin = {{ memory-kib = 8, passes = 1, retries = {LIMIT}, uncounted-delay = {DELAY} }}"
     );
-    module.initialize(Some(&text)).expect("a module");
-    let slot = module.slots().expect("slots")[0];
-    Client { module, slot, directory: Arc::clone(directory) }
+    Client::start(directory, &text).expect("a module")
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {

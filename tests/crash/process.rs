@@ -158,17 +158,13 @@ pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Cl
 
 /// Like [`with`]. Adds this text to the module's configuration.
 pub fn try_with(directory: &Arc<Directory>, retries: u32, provider: &Provider, more: &str) -> Result<Client> {
-    let module = Functions::new();
     let parameters = format!(
         "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries}, uncounted-delay = 0 }}, \
          mechanisms = {{ legacy = true }} {more}",
         directory.path().display(),
         provider.name
     );
-    let parameters = directory.with_server(&parameters);
-    module.initialize(Some(&parameters))?;
-    let slot = module.slots()?.first().copied().unwrap_or(SlotId(0));
-    Ok(Client { module, slot, directory: Arc::clone(directory) })
+    Client::start(directory, &directory.with_server(&parameters))
 }
 
 /// A directory with a token whose PINs are set.

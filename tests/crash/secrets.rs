@@ -212,15 +212,12 @@ struct Run {
 
 impl Run {
     fn new(directory: &Arc<Directory>, provider: &str) -> Self {
-        let module = Functions::new();
         let parameters = format!(
             "token-dir = '{}', backend = '{provider}', pin = {{ memory-kib = 8, passes = 1 }}, \
              mechanisms = {{ legacy = true }}, lanes = true",
             directory.path().display()
         );
-        module.initialize(Some(&parameters)).expect("a module");
-        let slot = module.slots().expect("slots")[0];
-        let client = Client { module, slot, directory: Arc::clone(directory) };
+        let client = Client::start(directory, &parameters).expect("a module");
         let plan = Plan::read(directory);
         let names = ["the SO's PIN", "the user's PIN", "the user's next PIN", "a wrong PIN"];
         let always = plan.pins.iter().zip(names).map(|(pin, name)| Sought::new(name, &pin.bytes())).collect();

@@ -235,20 +235,22 @@ impl Client {
 
     /// Starts a module with the tokens of an existing directory.
     pub fn beside(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
+        Self::start(directory, &directory.parameters(provider, configuration)).expect("a module")
+    }
+
+    /// Starts a module with these parameters. Its slot is the first one.
+    pub fn start(directory: &Arc<Directory>, parameters: &str) -> Result<Self> {
         let module = Functions::new();
-        module.initialize(Some(&directory.parameters(provider, configuration))).expect("a module");
-        let slot = module.slots().expect("slots")[0];
-        Self { module, slot, directory: Arc::clone(directory) }
+        module.initialize(Some(parameters))?;
+        let slot = module.slots()?.first().copied().unwrap_or(SlotId(0));
+        Ok(Self { module, slot, directory: Arc::clone(directory) })
     }
 
     /// Starts a module in which a PIN takes long to try, so that another thread can act meanwhile.
     /// Each PIN record is replaced by a slow one when its PIN logs in.
     pub fn slow(directory: &Arc<Directory>, provider: &Provider) -> Self {
-        let module = Functions::new();
         let parameters = directory.parameters(provider, "").replace("memory-kib = 8", "memory-kib = 200000");
-        module.initialize(Some(&parameters)).expect("a module");
-        let slot = module.slots().expect("slots")[0];
-        Self { module, slot, directory: Arc::clone(directory) }
+        Self::start(directory, &parameters).expect("a module")
     }
 
     pub fn open(&self) -> SessionHandle {
