@@ -82,11 +82,8 @@ fn kill_clients(rounds: usize) {
         child.kill().expect("a client");
     }
     // The agent notices the end of the last one after its connections.
-    let start = Instant::now();
-    while status(&socket(directory)).expect("an agent").applications != 1 {
-        assert!(start.elapsed() < LIMIT, "an application of a killed client stays");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let is_alone = || status(&socket(directory)).expect("an agent").applications == 1;
+    jeton_child::until(LIMIT, "an application of a killed client stays", is_alone);
     assert_eq!(status(&socket(directory)).expect("an agent").sessions, 0);
     assert_eq!(session(&module).find(&[]).expect("a search"), [], "an object of a killed client stays");
     if rounds > settle {
@@ -328,11 +325,7 @@ fn another_user_of_the_group_reads_and_signals_nothing() {
     command.arg("--socket").arg(&socket).arg("--state").arg(directory.join("state"));
     command.env("JETON_CONF", configuration).env_remove("JETON_DIR").uid(OWNER).gid(GROUP);
     let mut agent = command.spawn().expect("the agent");
-    let start = Instant::now();
-    while UnixStream::connect(&socket).is_err() {
-        assert!(start.elapsed() < LIMIT, "the agent does not answer");
-        thread::sleep(Duration::from_millis(2));
-    }
+    jeton_child::until(LIMIT, "the agent does not answer", || UnixStream::connect(&socket).is_ok());
     let module = token::load(&parameters_of(std::slice::from_ref(&socket)));
     let slot = module.slots(true).expect("slots")[0];
     initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");

@@ -304,11 +304,7 @@ fn a_wait_for_a_slot_ends_with_its_peer() {
         frame.extend(message);
         peer.0.write_all(&frame).expect("a call");
     }
-    let start = Instant::now();
-    while figure(&agent, "Threads") > before {
-        assert!(start.elapsed() < Duration::from_secs(20), "threads of peers that are gone");
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("threads of peers that are gone", || figure(&agent, "Threads") <= before);
 }
 
 #[test]

@@ -137,12 +137,10 @@ fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
     for round in 0..rounds {
         let before = acknowledged.len();
         thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 60));
-        let start = Instant::now();
-        while acknowledged.len() == before {
-            assert!(start.elapsed() < LIMIT, "no call was acknowledged in round {round}");
-            thread::sleep(Duration::from_millis(1));
+        jeton_child::until(LIMIT, &format!("no call was acknowledged in round {round}"), || {
             take(&mut clients, &mut acknowledged);
-        }
+            acknowledged.len() > before
+        });
         let at = round % agents.len();
         agents[at].replace();
     }

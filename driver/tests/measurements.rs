@@ -218,12 +218,10 @@ fn outputs_are_opened_before_the_work_begins() {
 /// Starts a measurement, waits until it has a result, and interrupts it. Returns its output.
 fn interrupt(command: &mut Command, has_a_result: impl Fn() -> bool) -> String {
     let mut child: Child = command.stdout(Stdio::piped()).spawn().expect("the tool starts");
-    let start = Instant::now();
-    while !has_a_result() {
+    jeton_child::until(Duration::from_secs(120), "no result in 120 s", || {
         assert!(child.try_wait().is_ok_and(|status| status.is_none()), "the tool ended early");
-        assert!(start.elapsed() < Duration::from_secs(120), "no result in 120 s");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        has_a_result()
+    });
     succeed(Command::new("sh").args(["-c", "kill -INT $0", &child.id().to_string()]));
     let output = child.wait_with_output().expect("the tool ends");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

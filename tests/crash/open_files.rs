@@ -131,11 +131,8 @@ pub fn sign() {
         }
     }
     let child = Process::start("many sign", &directory, ());
-    let start = Instant::now();
-    while !directory.path().join(READY).exists() {
-        assert!(start.elapsed() < Duration::from_secs(600), "the child is not ready");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let is_ready = || directory.path().join(READY).exists();
+    jeton_child::until(Duration::from_secs(600), "the child is not ready", is_ready);
     let mut destroyed = Vec::new();
     for slot in slots.iter().take(WATCHED) {
         std::thread::sleep(Duration::from_millis(200));

@@ -57,12 +57,9 @@ impl Network {
             doubtful.extend(history.doubtful);
         }
         // The server may have received a commit and not yet noticed that its connection is gone.
-        let start = Instant::now();
         let connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'";
-        while self.server.sql(connections) != (hosts.len() + 1).to_string() {
-            assert!(start.elapsed() < BACK, "old connections remain");
-            thread::sleep(Duration::from_millis(10));
-        }
+        let are_gone = || self.server.sql(connections) == (hosts.len() + 1).to_string();
+        jeton_child::until(BACK, "old connections remain", are_gone);
         let first = labels(&self.near);
         let all: BTreeSet<_> = first.iter().cloned().collect();
         assert_eq!(all.len(), first.len(), "an object exists twice");
@@ -322,11 +319,7 @@ fn connections_that_are_cut_lose_no_acknowledged_change() {
             bytes = bytes * 7919 % 6007;
             let before = network.proxy.cuts();
             network.proxy.cut_after(bytes);
-            let start = Instant::now();
-            while network.proxy.cuts() == before {
-                assert!(start.elapsed() < BACK, "the hosts send nothing");
-                thread::sleep(Duration::from_millis(5));
-            }
+            jeton_child::until(BACK, "the hosts send nothing", || network.proxy.cuts() > before);
             thread::sleep(Duration::from_millis(100));
         }
         stop.store(true, Ordering::Release);

@@ -171,12 +171,8 @@ impl Drop for Agent {
 }
 
 /// Waits until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    jeton_child::until(Duration::from_secs(30), what, holds);
 }
 
 /// Makes a token through the agent in this directory. Returns its slot.

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{self, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,6 +24,15 @@ const ROLE: &str = "JETON_CHILD";
 
 /// For a child that may take any time.
 pub const UNLIMITED: Duration = Duration::MAX;
+
+/// Waits until something holds. Panics with `what` after the limit.
+pub fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < limit, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Returns the role of this process, if it is a child. Fails if the role is malformed.
 pub fn role<R: DeserializeOwned>() -> Option<Result<R, String>> {

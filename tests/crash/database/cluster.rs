@@ -77,11 +77,9 @@ impl Cluster {
         let options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"];
         self.run("pg_basebackup", &[&options[..], &["-h", &source, "-U", USER, "-D", &data]].concat());
         self.start_server(standby);
-        let start = Instant::now();
-        while self.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1" {
-            assert!(start.elapsed() < LONGEST_OUTAGE, "the standby does not follow the primary");
-            sleep(Duration::from_millis(20));
-        }
+        let following = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let follows = || self.sql(following) == "1";
+        jeton_child::until(LONGEST_OUTAGE, "the standby does not follow the primary", follows);
     }
 
     /// Runs SQL as the superuser of the primary. Returns the rows, without headings.

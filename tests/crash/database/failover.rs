@@ -36,9 +36,6 @@ pub fn case() {
 fn wait_for_changes(cluster: &Cluster, workers: &Workers) {
     let sql = format!("SELECT change FROM {}.token", workers.directory.schema());
     let change = || cluster.sql(&sql).parse::<u64>().expect("a change number");
-    let (start, first) = (Instant::now(), change());
-    while change() < first + 10 {
-        assert!(start.elapsed() < LONGEST_OUTAGE, "no changes after a failover");
-        sleep(Duration::from_millis(20));
-    }
+    let first = change();
+    jeton_child::until(LONGEST_OUTAGE, "no changes after a failover", || change() >= first + 10);
 }

@@ -185,10 +185,7 @@ impl Fleet {
         let begin = Instant::now();
         let mut processes: Vec<_> = (0..self.hosts).map(|host| self.start_host(host)).collect();
         let is_ready = |host: usize| self.shared().join(format!("ready h{host}")).exists();
-        while !(0..self.hosts).all(is_ready) {
-            assert!(begin.elapsed() < START, "a host does not start");
-            sleep(Duration::from_millis(20));
-        }
+        jeton_child::until(START, "a host does not start", || (0..self.hosts).all(is_ready));
         let started = begin.elapsed();
         let before = self.load();
         let begin = Instant::now();

@@ -142,7 +142,9 @@ pub fn case() {
         Process::start(role, &hosts[host], task)
     };
     let signers: Vec<_> = (0..HOSTS).map(|host| start("hosts sign", host, format!("s{host}"), 0)).collect();
-    wait_until_ready(&shared);
+    let is_ready = |host: usize| shared.join(format!("ready s{host}")).exists();
+    let limit = Duration::from_secs(60);
+    jeton_child::until(limit, "a process that signs is not ready", || (0..HOSTS).all(is_ready));
     let (said, destroyed) = std::thread::scope(|scope| {
         let destroyer = scope.spawn(|| destroy(&one, session, seconds));
         let work = |place: usize| {
@@ -171,15 +173,6 @@ pub fn case() {
     );
     assert!(rounds >= (HOSTS * PROCESSES) as u64 && seen > 0);
     assert!(delays.iter().all(|delay| *delay < STALENESS.as_millis()));
-}
-
-fn wait_until_ready(shared: &Path) {
-    let start = Instant::now();
-    let is_ready = |host: usize| shared.join(format!("ready s{host}")).exists();
-    while !(0..HOSTS).all(is_ready) {
-        assert!(start.elapsed() < Duration::from_secs(60), "a process that signs is not ready");
-        sleep(Duration::from_millis(20));
-    }
 }
 
 /// Destroys the keys, one after the other. Returns the times.

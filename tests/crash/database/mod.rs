@@ -134,11 +134,8 @@ impl Workers {
             self.kill_one();
         }
         // The server may still complete a commit that it has received.
-        let start = Instant::now();
-        while connections() != "0" {
-            assert!(start.elapsed() < LONGEST_OUTAGE, "connections of killed processes remain");
-            sleep(Duration::from_millis(5));
-        }
+        let are_gone = || connections() == "0";
+        jeton_child::until(LONGEST_OUTAGE, "connections of killed processes remain", are_gone);
         let client = host(&self.directory);
         let session = client.open();
         self.pin = log_in(&client, session, self.pin);

@@ -33,11 +33,8 @@ impl Pooler {
         command.args(["setpriv", "--pdeathsig", "TERM", "pgbouncer"]);
         command.arg(server.directory.join("pgbouncer.ini")).stdin(Stdio::null()).stderr(log);
         let pooler = Self { child: command.spawn().expect("pgbouncer is installed"), port };
-        let start = Instant::now();
-        while std::net::TcpStream::connect((address, port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(10), "PgBouncer does not listen");
-            sleep(Duration::from_millis(20));
-        }
+        let listens = || std::net::TcpStream::connect((address, port)).is_ok();
+        jeton_child::until(Duration::from_secs(10), "PgBouncer does not listen", listens);
         pooler
     }
 }
