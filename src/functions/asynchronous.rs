@@ -323,7 +323,7 @@ impl Module {
     /// is closed. A signature has none.
     pub fn async_id(&self, session: SessionHandle, function: AsyncFunction) -> Result<u64> {
         let pending = self.sessions.with(session, |session| Ok(session.operations.sign.pending()))?;
-        require(!(pending.is_some() && pending == function.parts()), Error::StateUnsaveable)?;
+        require(pending.is_none() || pending != function.parts(), Error::StateUnsaveable)?;
         self.jobs.name(session, function)
     }
 

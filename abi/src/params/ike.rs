@@ -8,7 +8,7 @@ use crate::number::object;
 pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {
     let (data_as_key, rekey) = (boolean(given.bDataAsKey)?, boolean(given.bRekey)?);
     // "If both are set, CKR_ARGUMENTS_BAD is returned."
-    require(!data_as_key || !rekey, Error::ArgumentsBad)?;
+    require(!(data_as_key && rekey), Error::ArgumentsBad)?;
     let nonces = nonces.concat().into();
     let new_key = rekey.then(|| object(given.hNewKey));
     Ok(Params::IkePrf { prf: prf(given.prfMechanism)?, data_as_key, nonces, new_key })
