@@ -38,8 +38,8 @@ pub use ml_kem::MlKemPair;
 use slh_dsa::SlhDsaPair;
 pub use symmetric::{Hmac, Sealer, digest, random};
 
-/// A parsed key pair. Any number of threads may sign with it. Each kind of key has its own loops, so
-/// that the measured time contains no dispatch.
+/// A parsed key pair. Any number of threads may sign with it. Each kind of key has its own loops,
+/// so that the measured time contains no dispatch.
 pub trait BaselinePair: Send + Sync {
     fn public(&self) -> PublicParts;
 

@@ -5,9 +5,9 @@ use super::*;
 /// Handles per call. Real clients ask for one to several hundred.
 const ROOM: usize = 256;
 
-/// Prepares a search, which returns the number of objects. It ends when a call returns fewer handles
-/// than it was asked for. The search takes another value of the same length, with its index in the
-/// template.
+/// Prepares a search, which returns the number of objects. It ends when a call returns fewer
+/// handles than it was asked for. The search takes another value of the same length, with its index
+/// in the template.
 pub fn search<'a>(
     session: &'a Session,
     template: &[Attribute],
