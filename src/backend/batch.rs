@@ -22,7 +22,7 @@ impl Job {
     /// The largest number of jobs that are computed at once.
     pub(crate) const MOST: usize = 8;
 
-    #[cfg(any(feature = "rustcrypto", test))]
+    #[cfg(any(all(feature = "aws-lc", feature = "rustcrypto"), test))]
     pub(crate) fn new(job: impl Joint) -> Self {
         Self(Box::new(job))
     }

@@ -1,13 +1,15 @@
 //! Eight computations at once, in the lanes of AVX-512 IFMA, for callers that wait anyway.
 //!
 //! [`queue`] brings callers together. [`montgomery`] computes with eight numbers at once, and
-//! [`rsa`] is made of it. No branch and no address depends on a secret.
+//! [`rsa`] and [`prime`] are made of it. No branch and no address depends on a secret.
 
 mod montgomery;
+mod prime;
 mod queue;
 mod rsa;
 mod vector;
 
+pub(super) use prime::primes;
 pub(super) use queue::{Joined, Queue};
 pub(super) use rsa::{Job, Key, queue};
 

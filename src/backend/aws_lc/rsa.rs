@@ -47,8 +47,25 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
     if !odd || !(2..=MAX_GENERATED_EXPONENT_BITS).contains(&e.bits()) {
         return Err(Error::DataInvalid);
     }
+    #[cfg(feature = "rustcrypto")]
+    if e.to_bytes() == [1, 0, 1]
+        && let Some(pair) = generate_in_lanes(bits)?
+    {
+        return Ok(pair);
+    }
     let key = ffi::Rsa::generate(bits, &e)?.numbers()?;
     Ok((PublicParts::Rsa { n: key.n.clone(), e: e.to_bytes() }, PrivateParts::Rsa(key)))
+}
+
+/// Returns `None` if lanes find no pair of this size.
+#[cfg(feature = "rustcrypto")]
+fn generate_in_lanes(bits: usize) -> Result<Option<(PublicParts, PrivateParts)>> {
+    let Some(primes) = lanes::primes(bits, PROVIDER.random)? else { return Ok(None) };
+    let pair = crate::backend::rustcrypto::rsa_pair(&primes)?;
+    let PrivateParts::Rsa(key) = &pair.1 else { return Ok(None) };
+    // AWS-LC checks every number against the others. FIPS 186-5, A.1.1: d > 2^(bits / 2).
+    Private::parse(key)?;
+    Ok((key.d.len() > bits / 16).then_some(pair))
 }
 
 /// A private key, and the data for the implicit rejection of a wrong PKCS #1 v1.5 padding.

@@ -174,7 +174,7 @@ impl<V: Vector, const K: usize> Moduli<V, K> {
 }
 
 #[inline(always)]
-fn one<V: Vector, const K: usize>() -> [V; K] {
+pub(super) fn one<V: Vector, const K: usize>() -> [V; K] {
     let mut one = [V::splat(0); K];
     one[0] = V::splat(1);
     one
@@ -182,7 +182,7 @@ fn one<V: Vector, const K: usize>() -> [V; K] {
 
 /// Returns the digits of a - b, and 1 where that is negative.
 #[inline(always)]
-fn difference<V: Vector, const K: usize>(a: &[V; K], b: &[V; K]) -> ([V; K], V) {
+pub(super) fn difference<V: Vector, const K: usize>(a: &[V; K], b: &[V; K]) -> ([V; K], V) {
     let mut borrow = V::splat(0);
     let mut digits = *a;
     for (digit, b) in digits.iter_mut().zip(b) {

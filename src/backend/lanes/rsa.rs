@@ -6,10 +6,11 @@ use super::montgomery::{Moduli, WINDOW, normalise};
 use super::queue::{Queue, Waits};
 use super::vector::{DIGIT, Vector};
 use super::{LANES, is_allowed};
+use crate::error::Result;
 use crate::secret::{Secret, Stacks, clear_registers};
 
 /// The largest number of windows of an exponent.
-const WINDOWS: usize = 2048_usize.div_ceil(WINDOW);
+pub(super) const WINDOWS: usize = 2048_usize.div_ceil(WINDOW);
 
 /// The numbers of a private key with e = 65537, big-endian. Both primes have half as many bits as
 /// the modulus.
@@ -149,7 +150,7 @@ fn compute<V: Vector, const K: usize, const N: usize>(jobs: &mut [Job], bits: us
 
 /// Returns the digits of a number for each lane.
 #[allow(clippy::needless_range_loop, reason = "the lanes are columns")]
-fn gather<'a, const K: usize>(number: impl Fn(usize) -> &'a [u8]) -> [[u64; LANES]; K] {
+pub(super) fn gather<'a, const K: usize>(number: impl Fn(usize) -> &'a [u8]) -> [[u64; LANES]; K] {
     let mut digits = [[0; LANES]; K];
     for lane in 0..LANES {
         split(number(lane), DIGIT, |i, digit| digits[i][lane] = digit);
@@ -158,7 +159,7 @@ fn gather<'a, const K: usize>(number: impl Fn(usize) -> &'a [u8]) -> [[u64; LANE
 }
 
 /// Splits a big-endian number into parts of `size` bits, the lowest first.
-fn split(number: &[u8], size: usize, mut take: impl FnMut(usize, u64)) {
+pub(super) fn split(number: &[u8], size: usize, mut take: impl FnMut(usize, u64)) {
     let (mut rest, mut bits, mut i) = (0, 0, 0);
     for byte in number.iter().rev() {
         rest |= u64::from(*byte) << bits;
@@ -186,14 +187,21 @@ fn join(mut digits: impl Iterator<Item = u64>, out: &mut [u8]) {
     }
 }
 
+/// The tables of powers take 80 KiB.
+static STACKS: Stacks = Stacks::new(1 << 20);
+
+/// Leaves no secret on the stack or in registers. Fails without memory for a stack.
+pub(super) fn run<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    let result = STACKS.run(work);
+    clear_registers();
+    result
+}
+
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector instructions")]
 mod x86 {
     use super::super::vector::Ifma;
-    use super::{Job, Queue, Stacks, clear_registers, compute};
-
-    /// The tables of powers take 80 KiB.
-    static STACKS: Stacks = Stacks::new(1 << 20);
+    use super::{Job, Queue, compute, run};
 
     macro_rules! sizes {
         ($($bits:literal, $k:literal, $n:literal;)*) => {
@@ -205,8 +213,11 @@ mod x86 {
                         fn lanes(jobs: &mut [Job]) {
                             compute::<Ifma, $k, $n>(jobs, $bits / 2);
                         }
-                        // SAFETY: the processor has the features.
-                        static QUEUE: Queue<Job> = Queue::new(|jobs| run(|| unsafe { lanes(jobs) }));
+                        // Without memory for a stack, nothing happens.
+                        static QUEUE: Queue<Job> = Queue::new(|jobs| {
+                            // SAFETY: the processor has the features.
+                            let _ = run(|| Ok(unsafe { lanes(jobs) }));
+                        });
                         Some(&QUEUE)
                     })*
                     _ => None,
@@ -218,15 +229,6 @@ mod x86 {
         2048, 20, 40;
         3072, 30, 60;
         4096, 40, 80;
-    }
-
-    /// Leaves no secret on the stack or in registers. Without memory for a stack, nothing happens.
-    fn run(work: impl FnOnce()) {
-        let _ = STACKS.run(|| {
-            work();
-            Ok(())
-        });
-        clear_registers();
     }
 }
 

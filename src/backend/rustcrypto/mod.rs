@@ -35,6 +35,8 @@ use super::dh as rules;
 use super::output;
 use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
+#[cfg(feature = "aws-lc")]
+use crate::secret::Secret;
 
 /// The backend `rustcrypto`.
 pub static PROVIDER: Provider = Provider {
@@ -92,6 +94,12 @@ impl Keys for KeyPairs {
     fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
         SMALL.run(|| super::dsa::check_group::<dh::Numbers>(group))
     }
+}
+
+/// Computes an RSA key pair with e = 65537 from its primes, which are equally long.
+#[cfg(feature = "aws-lc")]
+pub(super) fn rsa_pair(primes: &[Secret; 2]) -> Result<(PublicParts, PrivateParts)> {
+    SMALL.run(|| alone(|| rsa::of_primes(primes)))
 }
 
 fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {

@@ -45,8 +45,18 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
     let [p, q] = made.primes() else { return Err(Error::DeviceError) };
     // Computes d again from the primes. FIPS 186-5, A.1.1 requires d below lcm(p - 1, q - 1), and
     // the crate's first d is only below their product.
-    let key = RsaPrivateKey::from_p_q(p.as_ref().clone(), q.as_ref().clone(), e)
-        .map_err(|error| failed("RSA key generation")(&error))?;
+    pair(p.as_ref().clone(), q.as_ref().clone(), e)
+}
+
+/// Computes a pair with e = 65537 from its primes, which are equally long.
+#[cfg(feature = "aws-lc")]
+pub(super) fn of_primes([p, q]: &[Secret; 2]) -> Result<(PublicParts, PrivateParts)> {
+    let bits = 8 * p.len() as u32;
+    pair(number(p, bits)?, number(q, bits)?, BoxedUint::from(65537u32))
+}
+
+fn pair(p: BoxedUint, q: BoxedUint, e: BoxedUint) -> Result<(PublicParts, PrivateParts)> {
+    let key = RsaPrivateKey::from_p_q(p, q, e).map_err(|error| failed("RSA key generation")(&error))?;
     Ok((public_parts(&key), private_parts(&key)?))
 }
 
