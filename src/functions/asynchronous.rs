@@ -196,9 +196,7 @@ impl Jobs {
         let job = Job { id, session: Some(session), token, function, named: false, result, _memory };
         {
             let mut pending = lock(&self.pending);
-            if pending.iter().any(|job| job.is(session, function)) {
-                return Err(Error::OperationActive);
-            }
+            require(!pending.iter().any(|job| job.is(session, function)), Error::OperationActive)?;
             pending.push(job);
         }
         self.work(function, sender, work).inspect_err(|_| lock(&self.pending).retain(|job| job.id != id))?;

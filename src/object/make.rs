@@ -108,9 +108,7 @@ pub(crate) fn generate(
     let object_type = ObjectTypes::of(class, Some(key_type.0)).ok_or(Error::MechanismInvalid)?;
     let mut attributes = read(&template.0, object_type, Use::Generate, rights)?;
     for (id, number) in [(A::CLASS, class.0), (A::KEY_TYPE, key_type.0)] {
-        if attributes.number(id).is_some_and(|given| given != number) {
-            return Err(Error::TemplateInconsistent);
-        }
+        require(attributes.number(id).is_none_or(|given| given == number), Error::TemplateInconsistent)?;
         attributes.put(id, Value::Number(number));
     }
     complete(&mut attributes, object_type, Use::Generate, rights)?;

@@ -72,9 +72,7 @@ impl Session {
         let mut keys =
             operations.iter().filter(|(savable, _)| savable.role == Some(role)).map(|(_, saved)| saved.key);
         let Some(key) = keys.next() else { return Ok(None) };
-        if keys.any(|other| other != key) {
-            return Err(Error::StateUnsaveable);
-        }
+        require(keys.all(|other| other == key), Error::StateUnsaveable)?;
         self.unique_id(key).map(Some).ok_or(Error::StateUnsaveable)
     }
 

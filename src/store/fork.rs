@@ -26,7 +26,7 @@ use rusqlite::ffi;
 
 #[cfg(target_os = "linux")]
 use super::locks;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// The number of forks between this process and the one that registered the handlers.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -105,9 +105,7 @@ fn set_calls() -> Result<()> {
             set(vfs, c"mmap".as_ptr(), Some(std::mem::transmute::<Map, Call>(locks::mmap))),
         ]
     };
-    if outcomes.iter().any(|outcome| *outcome != ffi::SQLITE_OK) {
-        return Err(Error::GeneralError);
-    }
+    require(outcomes.iter().all(|outcome| *outcome == ffi::SQLITE_OK), Error::GeneralError)?;
     Ok(())
 }
 

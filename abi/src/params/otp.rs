@@ -16,9 +16,7 @@ pub(super) unsafe fn otp(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer and a pointer.
     let given: CK_OTP_PARAMS = unsafe { read(parameter) }?;
     let count = wide(given.ulCount);
-    if count > OTP_PARAMS || given.pParams.is_null() && count > 0 {
-        return Err(Error::MechanismParamInvalid);
-    }
+    require(count <= OTP_PARAMS && (count == 0 || !given.pParams.is_null()), Error::MechanismParamInvalid)?;
     let (mut counter, mut digits, mut format, mut flags) = (None, None, None, 0);
     for at in 0..count as usize {
         // SAFETY: one of `ulCount` parameters, readable by the caller's promise.

@@ -38,9 +38,7 @@ impl Work<'_> {
         };
         // "If CKA_VALUE_LEN is specified, it must equal the underlying prf or CKR_KEY_SIZE_RANGE is
         // returned."
-        if self.wanted.is_some_and(|wanted| wanted != out.len()) {
-            return Err(Error::KeySizeRange);
-        }
+        require(self.wanted.is_none_or(|wanted| wanted == out.len()), Error::KeySizeRange)?;
         Ok(out)
     }
 
@@ -52,9 +50,7 @@ impl Work<'_> {
         let previous = previous.map(|handle| self.other(handle)).transpose()?.unwrap_or_default();
         let shared = self.generic(Some(*shared))?;
         let out = self.prf(*prf, self.prf_key(*prf)?, &[&previous, &shared, cookies, &[*number]])?;
-        if self.wanted.is_some_and(|wanted| wanted > out.len()) {
-            return Err(Error::KeySizeRange);
-        }
+        require(self.wanted.is_none_or(|wanted| wanted <= out.len()), Error::KeySizeRange)?;
         Ok(out)
     }
 

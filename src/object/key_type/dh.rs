@@ -109,9 +109,7 @@ pub(super) fn put_public_value(attributes: &mut Attributes, made: &[u8]) -> Resu
 /// `TemplateInconsistent` if the template has another size.
 fn put_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
     let bits = bit_size(&value);
-    if attributes.number(A::VALUE_BITS).is_some_and(|given| given != bits) {
-        return Err(Error::TemplateInconsistent);
-    }
+    require(attributes.number(A::VALUE_BITS).is_none_or(|given| given == bits), Error::TemplateInconsistent)?;
     attributes.put(A::VALUE_BITS, Value::Number(bits));
     attributes.put(A::VALUE, Value::Bytes(value));
     Ok(())

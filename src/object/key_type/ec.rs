@@ -232,9 +232,7 @@ fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
     let curve = info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?.to_der().map_err(invalid)?;
     let key: EcPrivateKey<'_> = decoded(info.private_key.as_bytes())?;
     // SEC 1, C.4: the key may name its curve again.
-    if key.parameters.is_some_and(|own| own.to_der().as_ref() != Ok(&curve)) {
-        return Err(Error::WrappedKeyInvalid);
-    }
+    require(key.parameters.is_none_or(|own| own.to_der().as_ref() == Ok(&curve)), Error::WrappedKeyInvalid)?;
     Ok(vec![
         (A::EC_PARAMS, Value::Bytes(Secret::new(curve))),
         (A::VALUE, Value::Bytes(key.private_key.into())),

@@ -54,9 +54,7 @@ impl Cipher for Stream {
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let out = output(out, input.len())?;
         let taken = self.taken + input.len() as u128;
-        if self.limit.is_some_and(|limit| taken > limit) {
-            return Err(Error::DataLenRange);
-        }
+        require(self.limit.is_none_or(|limit| taken <= limit), Error::DataLenRange)?;
         self.context.update(input, out)?;
         self.taken = taken;
         Ok(input.len())

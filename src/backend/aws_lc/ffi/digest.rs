@@ -9,9 +9,7 @@ use crate::error::{Error, Result, require};
 
 /// Writes the digest of `data` to `out`, which has `hash.len()` bytes.
 pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
-    if out.len() != hash.len() {
-        return Err(Error::BufferTooSmall { needed: hash.len() });
-    }
+    require(out.len() == hash.len(), Error::BufferTooSmall { needed: hash.len() })?;
     let Some(one_call) = names(hash).one_call else {
         let mut context = DigestCtx::new(hash)?;
         context.update(data)?;
@@ -70,9 +68,7 @@ impl DigestCtx {
     /// Writes the digest, which is as long as `out`. The caller must then call
     /// [`reset`](Self::reset).
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        if out.len() != self.hash.len() {
-            return Err(Error::BufferTooSmall { needed: self.hash.len() });
-        }
+        require(out.len() == self.hash.len(), Error::BufferTooSmall { needed: self.hash.len() })?;
         let context = self.context.as_ptr();
         if matches!(self.hash, Hash::Shake128 | Hash::Shake256) {
             // SAFETY: the context is started and has an extendable output, which fills `out`.

@@ -6,7 +6,7 @@ use super::cipher::{Mode, cipher};
 use super::digest::md;
 use super::{aws, check, owned};
 use crate::backend::Hash;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 
 /// Fills `out` with the output of PBKDF2 with HMAC.
 pub(crate) fn pbkdf2(
@@ -90,9 +90,7 @@ impl Hmac {
 
     /// Writes the MAC, which is as long as `out`. The caller must then call [`reset`](Self::reset).
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        if out.len() != self.len {
-            return Err(Error::BufferTooSmall { needed: self.len });
-        }
+        require(out.len() == self.len, Error::BufferTooSmall { needed: self.len })?;
         let mut len = 0;
         // SAFETY: the context is started, and `out` is as long as the hash.
         check("HMAC_Final", unsafe { aws::HMAC_Final(self.context.as_ptr(), out.as_mut_ptr(), &mut len) })
