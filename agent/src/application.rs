@@ -82,9 +82,7 @@ impl Connection<'_> {
         frame: &mut Vec<u8>,
         budget: &mut Budget,
     ) -> Result<(), Malformed> {
-        if usize::from(count) > wire::MAX_CALLS {
-            return Err(Malformed);
-        }
+        Malformed::unless(usize::from(count) <= wire::MAX_CALLS)?;
         self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
         let turn = application.module.with_session(SessionHandle(session), |session| Ok(session.turn())).ok();
         // Held during all calls: those of another request do not come between them.
@@ -108,16 +106,14 @@ impl Connection<'_> {
                 let mut code = self.call(application, session, &mut call, frame, budget)?;
                 while waits && code == CKR_NO_EVENT {
                     frame.truncate(start);
-                    if self.has_ended(POLL) {
-                        return Err(Malformed);
-                    }
+                    Malformed::unless(!self.has_ended(POLL))?;
                     code = self.call(application, session, &mut call, frame, budget)?;
                 }
                 if code != CKR_OK {
                     return Ok(());
                 }
             }
-            if message.is_empty() { Ok(()) } else { Err(Malformed) }
+            Malformed::unless(message.is_empty())
         })
     }
 

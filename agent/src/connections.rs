@@ -236,9 +236,7 @@ impl Connection<'_> {
         if let (Request::Calls { session, count, object, number, generation }, Some((_, application))) =
             (&request, &self.application)
         {
-            if *number != self.number.wrapping_add(1) {
-                return Err(Malformed);
-            }
+            Malformed::unless(*number == self.number.wrapping_add(1))?;
             self.number = *number;
             wire::start(frame);
             wire::append(&Reply::Answers(*number), frame)?;
@@ -250,9 +248,7 @@ impl Connection<'_> {
             }?;
             return Ok(wire::finish(frame)?);
         }
-        if !message.is_empty() {
-            return Err(Malformed);
-        }
+        Malformed::unless(message.is_empty())?;
         let reply = match request {
             Request::Status | Request::Applications | Request::Lock(_)
                 if !self.standing.peer.administers() =>

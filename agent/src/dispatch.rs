@@ -19,9 +19,7 @@ use crate::given::*;
 macro_rules! serve {
     ($c:ident $name:ident {$($take:tt)*} ($($given:tt)*) {$($report:tt)*}) => {{
         $($take)*
-        if $c.rest.next().is_some() {
-            return Err(Malformed.into());
-        }
+        Malformed::unless($c.rest.next().is_none())?;
         let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
         // SAFETY: all pointers are `NULL` or point to memory of the arguments, for the lengths
         // that the arguments say. Nothing else uses this memory.

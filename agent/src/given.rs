@@ -349,9 +349,7 @@ impl<'a> TemplateGiven<'a> {
         budget: &mut Budget,
     ) -> Result<Self, Unserved> {
         let Some(Argument::Template(count, image)) = arguments.next() else { return Err(Malformed.into()) };
-        if image.is_some() && *count > MAX_ATTRIBUTES {
-            return Err(Malformed.into());
-        }
+        Malformed::unless(image.is_none() || *count <= MAX_ATTRIBUTES)?;
         let build = |image| Memory::build(layout, *count, image, budget);
         Ok(Self { memory: image.as_ref().map(build).transpose()?, count: *count })
     }

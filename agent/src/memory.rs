@@ -52,9 +52,7 @@ impl<'a> Memory<'a> {
         budget: &mut Budget,
     ) -> Result<Self, Unserved> {
         let count = usize::try_from(count).map_err(|_| Malformed)?;
-        if Some(given.len()) != count.checked_mul(layout.size) {
-            return Err(Malformed.into());
-        }
+        Malformed::unless(Some(given.len()) == count.checked_mul(layout.size))?;
         budget.take(given.len() + count * layout.pointers.len() * size_of::<Part<'_>>())?;
         let mut structs = given.to_vec();
         let mut parts = Vec::with_capacity(count * layout.pointers.len());

@@ -29,9 +29,7 @@ impl Connection<'_> {
         call: &Call<'_>,
         frame: &mut Vec<u8>,
     ) -> Result<Option<CK_RV>, Malformed> {
-        if self.has_ended(application.pace.turn(rule)) {
-            return Err(Malformed);
-        }
+        Malformed::unless(!self.has_ended(application.pace.turn(rule)))?;
         let module = &application.module;
         let refused = rule.refusal(module, call);
         if let Some(code) = refused {

@@ -141,9 +141,7 @@ impl<'a> Results<'a> {
     ///
     /// Each place that was noted is writable for its bytes.
     pub unsafe fn write(self) -> Result<(), Malformed> {
-        if self.outputs.len() != 0 {
-            return Err(Malformed);
-        }
+        Malformed::unless(self.outputs.len() == 0)?;
         for (place, bytes) in self.writes.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
             // SAFETY: the caller's promise. The bytes are this library's.
             unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -208,9 +206,8 @@ unsafe fn restore_at(
                     unsafe { place(ATTRIBUTE_VALUE).cast::<*const u8>().read_unaligned() }.is_null();
                 let len = number(written, 0);
                 let room = system::value_len(old, number(bytes, ATTRIBUTE_LEN));
-                if !is_query && system::value_len(kind, len) > room && len != CK_UNAVAILABLE_INFORMATION {
-                    return Err(Malformed);
-                }
+                let fits = system::value_len(kind, len) <= room || len == CK_UNAVAILABLE_INFORMATION;
+                Malformed::unless(is_query || fits)?;
                 native = system::length(kind, written);
             }
             // SAFETY: a field of the struct.
@@ -230,9 +227,7 @@ unsafe fn restore_at(
                 }
                 (Item::Bytes(read), Extent::Bytes(room, Flow::Both)) => {
                     let written = results.next(room as usize)?;
-                    if is_len(layout, index) && number(written, 0) > number(read, 0) {
-                        return Err(Malformed);
-                    }
+                    Malformed::unless(!is_len(layout, index) || number(written, 0) <= number(read, 0))?;
                     let written = system::value(pointer, [old, kind], room, written).ok_or(Malformed)?;
                     // SAFETY: the application's memory has this room.
                     unsafe { put_changed(results, to, written) };

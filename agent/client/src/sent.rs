@@ -137,9 +137,7 @@ impl Sent for Items {
         let said = count.checked_mul(item).filter(|said| *said <= MAX_MESSAGE as u64).ok_or(Malformed)?;
         let is_filled = results.code == CKR_OK && !buffer.is_null();
         // The application reads as many items as the number says.
-        if is_filled && said != bytes.len() as u64 {
-            return Err(Malformed);
-        }
+        Malformed::unless(!is_filled || said == bytes.len() as u64)?;
         // Only the two-call convention says how much room there has to be.
         if results.code == CKR_OK || results.code == CKR_BUFFER_TOO_SMALL && given.is_none() {
             results.put(len.cast(), system::numbers(number));

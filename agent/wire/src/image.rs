@@ -18,6 +18,14 @@ use crate::layout::*;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
+impl Malformed {
+    /// Fails if the condition is false.
+    #[inline]
+    pub const fn unless(condition: bool) -> Result<(), Self> {
+        if condition { Ok(()) } else { Err(Self) }
+    }
+}
+
 /// Structs of one layout, one after the other, with what they point to: [`Item`]s, one after the
 /// other. The first one has the structs; an item for each of their pointers follows, struct by
 /// struct. After [`Item::Structs`], the items of its own pointers come first.

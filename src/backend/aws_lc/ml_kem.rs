@@ -25,14 +25,9 @@ pub(super) struct Private {
 
 impl Private {
     pub(super) fn parse(set: MlKem, seed: Option<&Secret>, key: &Secret) -> Result<Self> {
-        let public = match seed {
-            Some(seed) => {
-                let (public, expanded) = expand(set, seed)?;
-                require(ffi::equal(&expanded, key), Error::DataInvalid)?;
-                public
-            }
-            None => ffi::ml_kem_public(set, key)?,
-        };
+        let expanded = seed.map(|seed| expand(set, seed)).transpose()?;
+        require(expanded.as_ref().is_none_or(|(_, own)| ffi::equal(own, key)), Error::DataInvalid)?;
+        let public = expanded.map_or_else(|| ffi::ml_kem_public(set, key), |(public, _)| Ok(public))?;
         Ok(Self { set, public, key: key.duplicate() })
     }
 }
