@@ -121,18 +121,15 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     let made = acknowledged(said, "initialise");
     // The last slot has no token.
     let tokens = client.slots().map_err(told("slots"))?.len() - 1;
-    if tokens > 1 || made && tokens == 0 {
-        return Err(format!("{tokens} tokens"));
-    }
+    ensure(tokens == 1 || tokens == 0 && !made, format!("{tokens} tokens"))?;
     if tokens == 0 {
         // The next token can be initialised.
         client.init_token(client.slot, SO_PIN, LABEL).map_err(told("a token afterwards"))?;
     }
     let counted = failures(directory)?;
     // If only one call failed, the next call removed what it had left behind.
-    if fault.count == 1 && counted != (0, 0) {
-        return Err(format!("failures are {counted:?} without a wrong PIN"));
-    }
+    let right = fault.count != 1 || counted == (0, 0);
+    ensure(right, format!("failures are {counted:?} without a wrong PIN"))?;
     let session = client.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
     client.module.login(session, User::SecurityOfficer, SO_PIN).map_err(told("the SO"))?;
     client.logout(session).map_err(told("a logout"))?;
@@ -199,9 +196,7 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     // the failure that is counted before a correct PIN stays.
     let most = if fault.count == 1 { u32::from(tried) } else { 3 };
     let least = u32::from(tried && fault.count == 0);
-    if so != 0 || !(least..=most).contains(&user) {
-        return Err(format!("{user} failures"));
-    }
+    ensure(so == 0 && (least..=most).contains(&user), format!("{user} failures"))?;
     let session = client.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
     let changed = acknowledged(said, "new PIN");
     let old = client.module.login(session, User::User, PIN);
@@ -212,9 +207,7 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
         }
         (old, _) => return Err(format!("the old PIN: {old:?}")),
     }
-    if failures(directory)? != (0, 0) {
-        return Err("failures after a right PIN".to_owned());
-    }
+    ensure(failures(directory)? == (0, 0), "failures after a right PIN".to_owned())?;
     let count = |label| client.find(session, &none().label(label)).len();
     let values = |label: &str| -> Vec<Vec<u8>> {
         let found = client.find(session, &none().label(label));
@@ -263,7 +256,7 @@ fn acknowledged(said: &Said, name: &str) -> bool {
 }
 
 fn expect(what: &str, holds: bool) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("{what} differs from what was acknowledged")) }
+    ensure(holds, format!("{what} differs from what was acknowledged"))
 }
 
 fn told<E: Debug>(what: &'static str) -> impl Fn(E) -> String {

@@ -187,6 +187,11 @@ const ABOUT_FILES: [&str; 12] = [
 /// memory. Without optimisation it takes five minutes, so it runs only if its name is an argument.
 const OPTIMISED: &str = "no_secret_stays_in_memory";
 
+/// Fails with this reason if the condition is false.
+fn ensure(condition: bool, reason: String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(reason) }
+}
+
 fn is_in_database() -> bool {
     std::env::var("JETON_TEST_STORE").is_ok_and(|store| store == "postgresql")
 }

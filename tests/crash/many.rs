@@ -99,9 +99,7 @@ pub fn verify(
     count: usize,
 ) -> Result<(u64, usize), String> {
     let (client, slots) = client(directory, count);
-    if slots.len() != count {
-        return Err(format!("{} tokens", slots.len()));
-    }
+    ensure(slots.len() == count, format!("{} tokens", slots.len()))?;
     let (mut acknowledged, mut objects) = (0, 0);
     for (place, said) in by_token(lines, name, count).into_iter().enumerate() {
         let model = Model::of(said.into_iter());

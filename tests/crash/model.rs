@@ -105,15 +105,12 @@ impl Model {
         for (label, states) in self.states.iter().filter(|(label, _)| *label != PIN) {
             let objects = found.get(label).map_or(&[][..], Vec::as_slice);
             let state = observed(client, session, objects);
-            if !states.contains(&state) {
-                return Err(format!("{label} is {state:?} and should be one of {states:?}"));
-            }
+            let reason = format!("{label} is {state:?} and should be one of {states:?}");
+            ensure(states.contains(&state), reason)?;
             done_in_doubt += u64::from(states.len() > 1 && states.last() == Some(&state));
         }
         let stray: Vec<_> = found.keys().filter(|label| !self.states.contains_key(*label)).collect();
-        if !stray.is_empty() {
-            return Err(format!("unexpected objects: {stray:?}"));
-        }
+        ensure(stray.is_empty(), format!("unexpected objects: {stray:?}"))?;
         let objects: Vec<_> = found.into_values().flatten().collect();
         objects.iter().for_each(|object| client.destroy_object(session, *object).expect("an object"));
         Ok(Verified { objects: objects.len(), done_in_doubt })
