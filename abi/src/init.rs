@@ -38,14 +38,7 @@ mod tests {
     #[test]
     fn bad_arguments_are_refused_before_the_module_starts() {
         let reserved = std::ptr::without_provenance_mut(1);
-        let mut given = CK_C_INITIALIZE_ARGS {
-            CreateMutex: None,
-            DestroyMutex: None,
-            LockMutex: None,
-            UnlockMutex: None,
-            flags: CKF_OS_LOCKING_OK,
-            pReserved: reserved,
-        };
+        let mut given = jeton_names::arguments(CKF_OS_LOCKING_OK, reserved);
         // SAFETY: a complete struct, whose pReserved is not followed.
         assert_eq!(unsafe { C_Initialize((&raw mut given).cast()) }, CKR_ARGUMENTS_BAD);
         // SAFETY: not followed.

@@ -10,7 +10,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{P256, PIN, arguments, attribute, list, make_token, mechanism, mutable, nothing};
+use common::{P256, PIN, attribute, list, make_token, mechanism, mutable, nothing};
 use cryptoki_sys::*;
 
 const PAIR: &std::ffi::CStr = c"C_GenerateKeyPair";
@@ -34,7 +34,7 @@ fn users_asynchronous_sessions_and_slot_events() {
 }
 
 fn threads_may_be_forbidden() {
-    let arguments = arguments(CKF_OS_LOCKING_OK | CKF_LIBRARY_CANT_CREATE_OS_THREADS, nothing());
+    let arguments = jeton_names::arguments(CKF_OS_LOCKING_OK | CKF_LIBRARY_CANT_CREATE_OS_THREADS, nothing());
     ok!(C_Initialize(mutable(&arguments).cast()));
     let slot = make_token(list());
     let mut session = 0;

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::size_of;
 use std::ptr::null_mut;
 
-use common::{arguments, entries, functions, interface};
+use common::{entries, functions, interface};
 use cryptoki_sys::*;
 use jeton_pkcs11::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
 
@@ -121,7 +121,7 @@ fn the_interfaces_are_listed_in_two_calls() {
 #[test]
 fn wrong_arguments_of_initialize_are_refused() {
     let functions = functions();
-    let mut arguments = arguments(CKF_OS_LOCKING_OK, std::ptr::without_provenance_mut(1));
+    let mut arguments = jeton_names::arguments(CKF_OS_LOCKING_OK, std::ptr::without_provenance_mut(1));
     let initialize = functions.C_Initialize.expect("an entry");
     assert_eq!(unsafe { initialize((&raw mut arguments).cast()) }, CKR_ARGUMENTS_BAD);
     let finalize = functions.C_Finalize.expect("an entry");

@@ -77,7 +77,7 @@ fn answer(output: &Output) -> String {
 /// The part that runs in the started program.
 fn initialize(parameters: &str) {
     let parameters = std::ffi::CString::new(parameters).expect("no zero byte");
-    let mut arguments = common::arguments(CKF_OS_LOCKING_OK, parameters.as_ptr().cast_mut().cast());
+    let mut arguments = jeton_names::arguments(CKF_OS_LOCKING_OK, parameters.as_ptr().cast_mut().cast());
     let rv = rv!(C_Initialize((&raw mut arguments).cast()));
     let mut count = 0;
     rv!(C_GetSlotList(CK_FALSE, null_mut(), &raw mut count));

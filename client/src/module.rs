@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cryptoki_sys::{
-    CK_C_GetFunctionList, CK_C_GetInterface, CK_C_INITIALIZE_ARGS, CK_FLAGS, CK_FUNCTION_LIST,
-    CK_FUNCTION_LIST_3_0, CK_FUNCTION_LIST_3_2, CK_INFO, CK_INTERFACE, CK_MECHANISM_INFO, CK_MECHANISM_TYPE,
-    CK_SLOT_ID, CK_SLOT_INFO, CK_TOKEN_INFO, CK_ULONG, CK_VERSION, CKF_OS_LOCKING_OK, CKR_OK,
+    CK_C_GetFunctionList, CK_C_GetInterface, CK_FLAGS, CK_FUNCTION_LIST, CK_FUNCTION_LIST_3_0,
+    CK_FUNCTION_LIST_3_2, CK_INFO, CK_INTERFACE, CK_MECHANISM_INFO, CK_MECHANISM_TYPE, CK_SLOT_ID,
+    CK_SLOT_INFO, CK_TOKEN_INFO, CK_ULONG, CK_VERSION, CKF_OS_LOCKING_OK, CKR_OK,
 };
 use libloading::Library;
 
@@ -49,16 +49,10 @@ impl Module {
     pub fn initialize(&self, reserved: Option<&str>) -> Result<(), Failure> {
         let initialize = entry("C_Initialize", self.functions().C_Initialize)?;
         // A module reads the string up to the first NUL, so a cut at this NUL loses nothing.
-        let reserved =
+        let text =
             reserved.map(|text| CString::new(text.split('\0').next().unwrap_or("")).unwrap_or_default());
-        let mut arguments = CK_C_INITIALIZE_ARGS {
-            CreateMutex: None,
-            DestroyMutex: None,
-            LockMutex: None,
-            UnlockMutex: None,
-            flags: CKF_OS_LOCKING_OK,
-            pReserved: reserved.as_ref().map_or(ptr::null_mut(), |text| text.as_ptr().cast_mut().cast()),
-        };
+        let reserved = text.as_ref().map_or(ptr::null(), |text| text.as_ptr()).cast_mut().cast();
+        let mut arguments = jeton_names::arguments(CKF_OS_LOCKING_OK, reserved);
         // SAFETY: the arguments and the string live until the call returns; modules copy what they
         // keep.
         let code = unsafe { initialize(ptr::from_mut(&mut arguments).cast::<c_void>()) };

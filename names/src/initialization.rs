@@ -20,6 +20,19 @@ pub struct Initialization<'a> {
     pub parameters: Option<&'a str>,
 }
 
+/// Returns the argument of `C_Initialize` without functions for mutexes.
+#[allow(non_snake_case, reason = "the name of the standard")]
+pub const fn arguments(flags: CK_FLAGS, pReserved: *mut c_void) -> CK_C_INITIALIZE_ARGS {
+    CK_C_INITIALIZE_ARGS {
+        CreateMutex: None,
+        DestroyMutex: None,
+        LockMutex: None,
+        UnlockMutex: None,
+        flags,
+        pReserved,
+    }
+}
+
 /// Reads the argument of `C_Initialize`. Fails with the code of the function.
 ///
 /// # Safety

@@ -14,7 +14,7 @@ mod mechanism;
 pub mod parameter;
 pub mod structs;
 
-pub use initialization::{Initialization, initialization};
+pub use initialization::{Initialization, arguments, initialization};
 pub use lists::{AttributeType, KeyType, ObjectClass, ReturnCode};
 pub use mechanism::MechanismType;
 

@@ -4,7 +4,6 @@
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
-use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -157,18 +156,6 @@ pub fn mechanism(mechanism: CK_MECHANISM_TYPE) -> CK_MECHANISM {
 pub fn mechanism_with<T: ?Sized>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> CK_MECHANISM {
     let ulParameterLen = size_of_val(parameter) as CK_ULONG;
     CK_MECHANISM { mechanism, pParameter: mutable(parameter).cast(), ulParameterLen }
-}
-
-/// Arguments of `C_Initialize` without functions for mutexes.
-pub fn arguments(flags: CK_FLAGS, pReserved: *mut c_void) -> CK_C_INITIALIZE_ARGS {
-    CK_C_INITIALIZE_ARGS {
-        CreateMutex: None,
-        DestroyMutex: None,
-        LockMutex: None,
-        UnlockMutex: None,
-        flags,
-        pReserved,
-    }
 }
 
 /// Calls a function twice: for the length, then for the bytes.
