@@ -14,6 +14,12 @@ use common::{
 };
 use cryptoki_sys::*;
 
+/// Starts the module, and opens a session of the user.
+fn started() -> CK_SESSION_HANDLE {
+    ok!(C_Initialize(nothing()));
+    user()
+}
+
 fn main() {
     let directory = std::env::temp_dir().join(format!("jeton-fork-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
@@ -93,15 +99,13 @@ fn a_thread_of_the_module_stays_in_the_parent(cycle: &dyn Fn() -> CK_RV) {
 /// token, draws random numbers and creates an object.
 fn many_children_sign_and_draw_different_numbers() {
     const CHILDREN: usize = 32;
-    ok!(C_Initialize(nothing()));
-    let session = user();
+    let session = started();
     let both =
         [attribute(CKA_TOKEN, &CK_TRUE), attribute(CKA_LABEL, b"pair"), attribute(CKA_EC_PARAMS, P256)];
     let (public, private) = generate_pair(list(), session, CKM_EC_KEY_PAIR_GEN, &both, &both[..2]);
     let before = objects(session, b"of a child");
     let work = || {
-        ok!(C_Initialize(nothing()));
-        let session = user();
+        let session = started();
         let mut template = [attribute(CKA_SIGN, &CK_TRUE), attribute(CKA_LABEL, b"pair")];
         let keys = find(session, &mut template);
         let mut out = [0u8; 64 + 32];
@@ -131,8 +135,7 @@ fn many_children_sign_and_draw_different_numbers() {
 /// A fork with pending signatures: the child starts without them and writes nothing to their
 /// buffers. Its own signatures, and then those of the parent, are right.
 fn pending_signatures_stay_in_the_parent() {
-    ok!(C_Initialize(nothing()));
-    let session = user();
+    let session = started();
     let label = attribute(CKA_LABEL, b"rsa");
     let both = [attribute(CKA_TOKEN, &CK_TRUE), label, attribute(CKA_MODULUS_BITS, &(2048 as CK_ULONG))];
     generate_pair(list(), session, CKM_RSA_PKCS_KEY_PAIR_GEN, &both, &both[..2]);
@@ -141,8 +144,7 @@ fn pending_signatures_stay_in_the_parent() {
     if begun.map(|(_, code)| code) == expected {
         let work = || {
             let refused = begun.map(|(session, _)| complete(session));
-            ok!(C_Initialize(nothing()));
-            user();
+            started();
             let mut own = all;
             let codes = begin(&mut own).map(|(session, _)| complete(session));
             ok!(C_Finalize(nothing()));
@@ -179,14 +181,12 @@ fn complete(session: CK_SESSION_HANDLE) -> CK_RV {
 /// works on the same token. If the child believed that it holds the locks of its parent, it would
 /// write to SQLite's log while the parent deletes the log in `C_Finalize`.
 fn a_child_continues_after_its_parent_calls_finalize() {
-    ok!(C_Initialize(nothing()));
-    let session = user();
+    let session = started();
     create(session, b"of the parent");
     let (from_child, to_parent) = pipe();
     let (from_parent, to_child) = pipe();
     let child = Child::start(&|| {
-        ok!(C_Initialize(nothing()));
-        let session = user();
+        let session = started();
         create(session, b"before");
         tell(to_parent);
         hear(from_parent);
@@ -199,8 +199,7 @@ fn a_child_continues_after_its_parent_calls_finalize() {
     create_in_child(b"of another");
     tell(to_child);
     child.end();
-    ok!(C_Initialize(nothing()));
-    let session = user();
+    let session = started();
     for label in ["of the parent", "before", "of another", "after"] {
         assert_eq!(objects(session, label.as_bytes()), 1, "an acknowledged object is missing: {label}");
     }
@@ -210,8 +209,7 @@ fn a_child_continues_after_its_parent_calls_finalize() {
 /// A child inherits the open file descriptions of the locks. The parent keeps its locks when the
 /// child ends. The locks end with the parent, even if it is killed while the child continues.
 fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
-    ok!(C_Initialize(nothing()));
-    user();
+    started();
     assert_eq!(locked(), [true; 2]);
     Child::start(&|| [0]).end();
     assert_eq!(locked(), [true; 2]);
@@ -232,8 +230,7 @@ fn kill_a_parent_of_a_child(before: impl Fn(), after: impl Fn()) {
     let (from_tester, to_grandchild) = pipe();
     let parent = Child::<1>::start(&|| {
         let mut byte = 0u8;
-        ok!(C_Initialize(nothing()));
-        create(user(), b"of a parent that is killed");
+        create(started(), b"of a parent that is killed");
         if unsafe { libc::fork() } == 0 {
             // The handlers of the fork have run here.
             tell(to_tester);
@@ -255,8 +252,7 @@ fn kill_a_parent_of_a_child(before: impl Fn(), after: impl Fn()) {
     assert_eq!(unsafe { libc::waitpid(parent.id, &raw mut status, 0) }, parent.id);
     after();
     tell(to_grandchild);
-    ok!(C_Initialize(nothing()));
-    assert_eq!(objects(user(), b"of a parent that is killed"), 1);
+    assert_eq!(objects(started(), b"of a parent that is killed"), 1);
     ok!(C_Finalize(nothing()));
 }
 
@@ -264,8 +260,7 @@ fn kill_a_parent_of_a_child(before: impl Fn(), after: impl Fn()) {
 /// connection ends with the parent, even if it is killed while the child continues.
 fn a_child_neither_uses_nor_keeps_the_connection_of_its_parent() {
     let before = sockets();
-    ok!(C_Initialize(nothing()));
-    let session = user();
+    let session = started();
     let connected = sockets();
     let [inherited] = Child::start(&|| [sockets() as u8]).end();
     // Only the descriptors with which the parent waits for its socket are left.
@@ -314,8 +309,7 @@ fn create(session: CK_SESSION_HANDLE, label: &[u8]) {
 /// Creates an object in a child that starts a module and ends.
 fn create_in_child(label: &[u8]) {
     let work = || {
-        ok!(C_Initialize(nothing()));
-        create(user(), label);
+        create(started(), label);
         ok!(C_Finalize(nothing()));
         [0]
     };
