@@ -102,8 +102,7 @@ fn a_process_that_ended_passes_no_rule_for_a_unit() {
 
 #[test]
 fn a_locked_client_needs_its_pin_again() {
-    let directory = &Directory::alone();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     let slot = make_token(directory);
     let (mut peer, session) = Peer::opened(directory, slot);
     let login = peer.login(session, CKU_USER, PIN);
@@ -218,8 +217,7 @@ fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
 
 #[test]
 fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
-    let directory = &Directory::new();
-    let _agent = Agent::start(directory);
+    let (_, directory) = &mut Agent::within(Directory::new());
     let mut idle = Peer::started(directory);
     let (mut silent, mut slow) = (Peer::connect(directory), Peer::started(directory));
     Write::write_all(&mut slow.0, &[200, 0, 0, 0, 2]).expect("a part of a message");

@@ -66,8 +66,7 @@ fn resident(process: u32) -> u64 {
 }
 
 fn kill_clients(rounds: usize) {
-    let directory = &Directory::alone();
-    let agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     let module = make_token(directory, PIN);
     // The first rounds allocate what the agent keeps.
     let settle = rounds.min(20);
@@ -244,8 +243,7 @@ fn part_of(secret: &[u8], memory: &[Vec<u8>]) -> Option<usize> {
 
 #[test]
 fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
-    let directory = &Directory::alone();
-    let _agent = Agent::start(directory);
+    let (_, directory) = &mut Agent::within(Directory::alone());
     let mut pin = [0; PIN_LENGTH / 2];
     getrandom::fill(&mut pin).expect("random bytes");
     let pin: String = pin.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -25,8 +25,7 @@ fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'st
 
 #[test]
 fn hostile_messages_end_their_connection_only() {
-    let directory = &Directory::new();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::new());
     let mut other = Peer::connect(directory);
     let (name, _) = other.start();
 
@@ -113,8 +112,7 @@ fn hostile_messages_end_their_connection_only() {
 
 #[test]
 fn impossible_lengths_are_refused_by_the_function() {
-    let directory = &Directory::new();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::new());
     let mut peer = Peer::started(directory);
     for room in [u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 40] {
         let arguments = vec![Argument::Output(true, Some(room))];
@@ -150,8 +148,7 @@ fn figure(agent: &Agent, name: &str) -> usize {
 
 #[test]
 fn nested_structs_cost_their_connection_only() {
-    let directory = &Directory::new();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::new());
     let attribute = [CKA_UNWRAP_TEMPLATE, 0, size_of::<CK_ATTRIBUTE>() as u64].map(u64::to_ne_bytes).concat();
     for depth in [1, 3, 7, 100, 10_000, 1_000_000] {
         let nested = (0..depth).map(|_| Item::Structs(Bytes::new(&attribute)));
@@ -229,13 +226,12 @@ fn the_memory_of_a_client_has_its_limit() {
 
 #[test]
 fn long_objects_of_many_connections_stay_within_the_limit() {
-    let directory = &Directory::alone();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     let slot = make_token(directory);
     limit(directory, 16 << 20);
     agent.replace();
     for (connections, len) in [(24, 3 << 20), (1, 7 << 20)] {
-        let before = figure(&agent, "VmHWM");
+        let before = figure(agent, "VmHWM");
         let all = std::sync::Barrier::new(connections);
         let create = || {
             let mut peer = Peer::started(directory);
@@ -268,15 +264,14 @@ fn long_objects_of_many_connections_stay_within_the_limit() {
             threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
         });
         assert!(created > 0, "no object of {len} bytes");
-        let grown = figure(&agent, "VmHWM").saturating_sub(before) / 1024;
+        let grown = figure(agent, "VmHWM").saturating_sub(before) / 1024;
         assert!(grown < 64, "{grown} MiB for {connections} objects of {len} bytes");
     }
 }
 
 #[test]
 fn a_failed_call_sends_no_rooms_back() {
-    let directory = &Directory::new();
-    let _agent = Agent::start(directory);
+    let (_, directory) = &mut Agent::within(Directory::new());
     let mut peer = Peer::started(directory);
     let attribute = [CKA_LABEL, 0, 1 << 16].map(u64::to_ne_bytes).concat();
     let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
@@ -290,9 +285,8 @@ fn a_failed_call_sends_no_rooms_back() {
 
 #[test]
 fn a_wait_for_a_slot_ends_with_its_peer() {
-    let directory = &Directory::new();
-    let agent = Agent::start(directory);
-    let before = figure(&agent, "Threads");
+    let (agent, directory) = &mut Agent::within(Directory::new());
+    let before = figure(agent, "Threads");
     for _ in 0..20 {
         let mut peer = Peer::started(directory);
         let mut message =
@@ -304,13 +298,12 @@ fn a_wait_for_a_slot_ends_with_its_peer() {
         frame.extend(message);
         peer.0.write_all(&frame).expect("a call");
     }
-    until("threads of peers that are gone", || figure(&agent, "Threads") <= before);
+    until("threads of peers that are gone", || figure(agent, "Threads") <= before);
 }
 
 #[test]
 fn a_request_that_arrives_twice_is_carried_out_once() {
-    let directory = &Directory::new();
-    let _agent = Agent::start(directory);
+    let (_, directory) = &mut Agent::within(Directory::new());
     let mut peer = Peer::started(directory);
     let call = |number| {
         let mut message = encoded(&Request::Calls { session: 0, count: 1, object: 0, number, generation: 0 });

@@ -8,14 +8,10 @@ use std::ptr::null_mut;
 use common::*;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-fn module() -> Module {
-    Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module")
-}
-
 #[test]
 fn library_parameters_that_are_no_string_are_refused() {
-    let _alone = common::module();
-    let module = module();
+    let _alone = module();
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
     let initialize = module.functions().C_Initialize.expect("a function");
     for pointer in [std::ptr::without_provenance_mut(1), c"\xff".as_ptr().cast_mut().cast::<c_void>()] {
         let mut given = CK_C_INITIALIZE_ARGS {
@@ -48,8 +44,7 @@ fn a_forked_child_has_no_connection() {
     const WAITING: u64 = 300;
     let directory = &Directory::alone();
     let agent = Agent::start(directory);
-    let module = module();
-    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let module = token::load(&parameters(directory));
     let wait = module.functions().C_WaitForSlotEvent.expect("a function");
     let threads: Vec<_> = (0..WAITING)
         .map(|_| {
@@ -83,10 +78,8 @@ fn a_forked_child_has_no_connection() {
 
 #[test]
 fn a_stopped_agent_is_an_error_of_the_device() {
-    let directory = &Directory::alone();
-    let agent = Agent::start(directory);
-    let module = module();
-    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let (agent, directory) = &mut Agent::within(Directory::alone());
+    let module = token::load(&parameters(directory));
     let slot = module.slots(false).expect("slots")[0];
     agent.stop();
     let start = Instant::now();
@@ -102,10 +95,8 @@ fn a_stopped_agent_is_an_error_of_the_device() {
 
 #[test]
 fn calls_fail_at_once_after_one_has_waited() {
-    let directory = &Directory::alone();
-    let mut agent = Agent::start(directory);
-    let module = module();
-    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let (agent, directory) = &mut Agent::within(Directory::alone());
+    let module = token::load(&parameters(directory));
     agent.kill();
     let start = Instant::now();
     module.close_all_sessions(jeton_client::SlotId(0)).expect("an answer without an agent");
@@ -150,8 +141,7 @@ fn client() {
 
 #[test]
 fn a_client_without_memory_for_a_call_goes_on() {
-    let directory = &Directory::new();
-    let _agent = Agent::start(directory);
+    let (_, directory) = &mut Agent::within(Directory::new());
     let mut child =
         Child::start(&mut jeton_child::of_test("client", &directory.to_path_buf())).expect("a client");
     let codes: [CK_RV; 2] = child.hear(Duration::from_secs(60)).expect("a client");
@@ -247,8 +237,7 @@ fn a_length_that_does_not_fit_is_refused_as_in_process() {
 
 #[test]
 fn a_session_is_closed_after_the_call_that_runs_in_it() {
-    let directory = &Directory::alone();
-    let _agent = Agent::start(directory);
+    let (_, directory) = &mut Agent::within(Directory::alone());
     token::make(&parameters(directory));
     let module = token::load(&parameters(directory));
     let session = token::log_in(&module);

@@ -245,8 +245,7 @@ fn a_logout_during_a_failure_of_the_network_is_one() {
 
 #[test]
 fn the_calls_of_many_threads_do_not_wait_for_a_stopped_agent_one_after_the_other() {
-    let directory = &Directory::alone();
-    let agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     token::make(&parameters(directory));
     let module = token::load(&parameters(directory));
     let slot = module.slots(true).expect("slots")[0];

@@ -205,9 +205,8 @@ fn stop(agent: &Agent, parameters: String) {
 
 #[test]
 fn a_stopped_agent_on_this_host_is_a_device_error() {
-    let directory = &Directory::new();
-    let agent = Agent::start(directory);
-    stop(&agent, parameters(directory));
+    let (agent, directory) = &mut Agent::within(Directory::new());
+    stop(agent, parameters(directory));
 }
 
 #[test]

@@ -115,8 +115,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
 
 #[test]
 fn one_client_does_not_lock_the_pins_of_a_token() {
-    let directory = &Directory::alone();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     let slot = make_token(directory);
     let wrong = |user, count| -> Vec<CK_RV> {
         let one = |_| {

@@ -328,8 +328,7 @@ fn a_login_and_a_logout_are_sent_to_the_next_agent() {
 /// error.
 #[test]
 fn another_c_initialize_waits_for_the_agent() {
-    let directory = &Directory::alone();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     let module = token::load(&parameters(directory));
     module.finalize().expect("a module");
     agent.kill();
@@ -345,8 +344,7 @@ fn another_c_initialize_waits_for_the_agent() {
 
 #[test]
 fn an_error_of_the_device_ends_the_operations_of_a_session() {
-    let directory = &Directory::alone();
-    let mut agent = Agent::start(directory);
+    let (agent, directory) = &mut Agent::within(Directory::alone());
     token::make(&parameters(directory));
     let address = agent.socket().display();
     let module = token::load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));

@@ -74,6 +74,11 @@ impl Agent {
         Self::start_beside(directory, "agent.socket")
     }
 
+    /// Starts an agent in this directory, which lives longer than the agent.
+    pub fn within(directory: Directory) -> (Self, Directory) {
+        (Self::start(&directory), directory)
+    }
+
     /// Starts another agent on the same tokens, with a socket of this name.
     pub fn start_beside(directory: &Path, name: &str) -> Self {
         Self::try_start(directory, name, "").expect("an agent")
