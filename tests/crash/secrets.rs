@@ -430,7 +430,8 @@ fn is_wanted(words: &str, name: &str) -> bool {
 
 fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
     match row.action {
-        _ if row.flags == mechanism_flag::VERIFY => false,
+        // No template sets the seed of an HSS key and no call reads it, so it cannot be sought.
+        _ if row.flags == mechanism_flag::VERIFY || row.id == M::HSS => false,
         Action::Generate | Action::GenerateParameters => false,
         Action::GeneratePair | Action::GeneratePairFromExtraBits => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,
