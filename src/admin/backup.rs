@@ -243,7 +243,8 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
     let so = (header.so.record.clone(), wrap(Role::SecurityOfficer, pins.so)?);
     let user = match pins.user {
         Some(pin) if facts.has_user_pin => {
-            unwrap(header, Login { role: Role::User, pin }, settings)?;
+            let user = unwrap(header, Login { role: Role::User, pin }, settings)?;
+            old.expect_same(&header.serial, &user)?;
             (header.user.record.clone(), wrap(Role::User, pin)?)
         }
         None if facts.has_user_pin => return Err(Problem("the user's PIN is missing".to_owned())),

@@ -80,7 +80,7 @@ fn milliseconds() -> u64 {
 }
 
 /// The result of an attempt with the right PIN.
-pub(super) struct Unwrapped {
+pub(crate) struct Unwrapped {
     pub(super) key: TokenKey,
     /// The incarnation of the token that the key belongs to.
     pub(super) incarnation: i64,

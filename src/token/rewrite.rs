@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::{error, info, warn};
 
 use super::objects::Cached;
+use super::pin::Unwrapped;
 use super::{Token, public_indexer};
 use crate::config::Format;
 use crate::error::{Error, Result, require};
@@ -77,6 +78,23 @@ impl Token {
         Ok((before, replaced.len()))
     }
 
+    /// Unwraps the token key with the SO PIN and, if it is given, with the user's PIN. `old` is
+    /// another sealing key that the PIN records may need.
+    pub(crate) fn unwrap_all(
+        &self,
+        so_pin: &[u8],
+        user_pin: Option<&[u8]>,
+        old: Option<&SealingKey>,
+    ) -> Result<(Unwrapped, Option<Unwrapped>)> {
+        let so = self.unwrap_with(Role::SecurityOfficer, so_pin, old)?;
+        let user = user_pin.map(|pin| self.unwrap_with(Role::User, pin, old)).transpose()?;
+        if let Some(user) = &user {
+            require(user.incarnation == so.incarnation, Error::DeviceRemoved)?;
+            so.key.expect_same(&self.serial, &user.key)?;
+        }
+        Ok((so, user))
+    }
+
     /// Makes a new token key, and replaces all records and both PIN records in one transaction.
     /// Needs the user's PIN if it is set. Logs out every process, as `C_InitToken` does. `old` is
     /// another sealing key that the current PIN records may need. Without a `format`, the token
@@ -94,18 +112,11 @@ impl Token {
             Sealing::Configured => self.sealing_key()?,
             Sealing::Removed => None,
         };
-        let so = self.unwrap_with(Role::SecurityOfficer, so_pin, old)?;
-        let user = match user_pin {
-            Some(pin) => Some((pin, self.unwrap_with(Role::User, pin, old)?)),
-            None => None,
-        };
-        if user.as_ref().is_some_and(|(_, user)| user.incarnation != so.incarnation) {
-            return Err(Error::DeviceRemoved);
-        }
+        let (so, user) = self.unwrap_all(so_pin, user_pin, old)?;
         let key = TokenKey::generate(format.unwrap_or(so.key.format()))?;
         let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref(), None);
         let new = wrap(Role::SecurityOfficer, so_pin)?;
-        let user = match user {
+        let user = match user_pin.zip(user) {
             Some((pin, user)) => (user.record, wrap(Role::User, pin)?),
             None => Default::default(),
         };

@@ -352,6 +352,24 @@ fn a_new_token_key_needs_both_pins() {
 }
 
 #[test]
+fn rekey_refuses_a_pin_record_of_an_older_token_key() {
+    let client = Client::new(DEFAULT);
+    let token = administered(&client, DEFAULT, "");
+    let store = Connection::open(client.directory.file("jeton")).expect("the file");
+    for pin in ["user_pin", "so_pin"] {
+        let old = column(&client.directory, &format!("SELECT {pin} FROM token"));
+        token.rekey(&PINS).expect("a new key");
+        let new = column(&client.directory, &format!("SELECT {pin} FROM token"));
+        let put =
+            |record: &[u8]| store.execute(&format!("UPDATE token SET {pin} = ?"), [record]).expect("done");
+        put(&old);
+        assert_eq!(token.rekey(&PINS), Err(Error::DeviceError), "{pin}");
+        put(&new);
+    }
+    token.rekey(&PINS).expect("a new key");
+}
+
+#[test]
 fn rekey_refuses_a_token_that_was_altered() {
     for statement in ["DELETE FROM object", "UPDATE record SET body = CAST(body || x'00' AS BLOB)"] {
         let (client, session) = one_user();

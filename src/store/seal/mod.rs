@@ -20,6 +20,7 @@ pub(crate) mod sealing_key;
 pub mod summary;
 
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
 use tracing::error;
 
 use self::format::{AEAD_KEY, KdfRun, TAG};
@@ -28,7 +29,7 @@ use self::sealing_key::{SealingId, SealingKey};
 use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
 use crate::backend::{Hash, Provider};
 use crate::config::{Format, PinRules};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::id::AttributeType;
 use crate::object::Attributes;
 use crate::object::attribute::{ObjectRules, ObjectTypes};
@@ -134,6 +135,14 @@ impl TokenKey {
 
     pub(crate) fn format(&self) -> Format {
         self.format
+    }
+
+    /// Fails with `DeviceError` if the other PIN record of the token contains another key, because
+    /// an older record was put back.
+    pub(crate) fn expect_same(&self, serial: &str, other: &Self) -> Result<()> {
+        require(self.bytes[..].ct_eq(&other.bytes).into(), Error::DeviceError).inspect_err(|_| {
+            error!(token = serial, "the PIN records were altered on disk: they contain different keys");
+        })
     }
 
     fn aead(&self) -> Cipher<'_> {
