@@ -161,6 +161,13 @@ impl TokenFile {
         self.recorded("jeton token rename", |token| token.rename(so_pin, &padded))
     }
 
+    /// Fails as [`rekey`](Self::rekey) does if a PIN is wrong. Counts wrong PINs.
+    pub fn try_pins(&self, pins: &Pins<'_>) -> Result<()> {
+        self.recorded("jeton rekey --format (PINs)", |token| {
+            token.unwrap_all(pins.so, self.user_pin(pins)?, None).map(drop)
+        })
+    }
+
     /// Makes a new token key and encrypts all records again with it. The PINs stay. Every process
     /// that is logged in is logged out. If this process is killed, the token is as before or has
     /// the new key.

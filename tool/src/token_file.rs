@@ -226,6 +226,11 @@ fn narrow(id: u64) -> CK_ATTRIBUTE_TYPE {
     id as CK_ATTRIBUTE_TYPE
 }
 
+/// Tries the PINs, and counts wrong ones.
+pub fn try_pins(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
+    token.try_pins(pins).map_err(core("try the PINs"))
+}
+
 /// Makes a new token key, and encrypts all records again with it.
 pub fn rekey(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
     token.rekey(pins).map_err(core("make a new token key"))

@@ -56,6 +56,11 @@ fn a_conversion_that_is_killed_leaves_a_token_of_one_format() {
     says(tool.fails(2, "rekey --format fips"), "--backup");
     succeed(&mut convert("fips", "before"));
     says(tool.ok("token-info"), "PBKDF2");
+    for pin in ["JETON_SO_PIN", "JETON_PIN"] {
+        refused(convert("standard", "wrong").env(pin, "wrong"), "the PIN is wrong");
+        says(tool.ok("token-info"), "1 of 10 wrong PINs");
+    }
+    assert!(!Path::new(&tool.file("wrong")).exists());
     // The backup has the format of the time before.
     tool.ok("backup verify before --identity identity");
     refused(&mut convert("standard", "before"), "exists");

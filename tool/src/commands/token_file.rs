@@ -190,6 +190,8 @@ impl Rekey {
         let Self { opened, format, backup, protection } = self;
         let serial = opened.run(|token, pins| {
             let (Some(format), Some(file)) = (format, backup) else { return token_file::rekey(token, pins) };
+            // The backup tries the PIN with a copy of the token, which counts nothing.
+            token_file::try_pins(token, pins)?;
             let login = Login { role: Role::SecurityOfficer, pin: pins.so };
             let output = backup::Output::File(&file, Existing::Keep);
             backup::create(token, Some(login), &protection.protection()?, output)?;
