@@ -1,31 +1,34 @@
-//! Reads the header of a token file without SQLite: one open, one read, one close. `C_Initialize`
-//! reads thousands of files in this way.
+//! Reads the header of a token file that SQLite does not open: one open, one read, one close.
+//! `C_Initialize` reads thousands of files in this way.
 //!
-//! It reads the first two pages: the schema, and the only row of the table `token` ("Database File
-//! Format" of SQLite's manual). It accepts only the exact form that SQLite gives our own files.
-//! It leaves every other form to SQLite, which opens the file and checks all of it.
+//! SQLite decodes the first pages, as a database in memory. It leaves every file to which they are
+//! not enough to a connection, which checks all of it.
 //!
-//! It takes no lock. So the caller makes sure that no write-ahead log has newer content, and
-//! [`Reader::read`] refuses a file that changed a moment ago.
+//! It takes no lock. So it refuses a file whose write-ahead log may have newer content, and a file
+//! that changed a moment ago.
 
 use std::io::{Error, Read};
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::SystemTime;
 
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::OFlags;
 
+use super::open::ROLLBACK;
+use super::rows::read_header;
 use super::schema;
-use super::stamp::Stamp;
+use super::stamp::{JOURNAL, Stamp};
 use super::{FORMAT, OLDEST};
 use crate::file;
-use crate::store::{Change, Header, PinState, fork, is_serial, permissions};
+use crate::store::{Header, fork, is_serial, permissions};
 
-/// SQLite's default page size, which token files have.
-const PAGE: usize = 4096;
+/// The length of the pages of a new token file: the schema and the three tables.
+const START: usize = 4 * 4096;
 /// The first bytes of the file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
+/// SQLite's default page size, which token files have.
+const PAGE: usize = 4096;
 const FILE_HEADER: usize = 100;
 /// The length of the header of a page without children.
 const PAGE_HEADER: usize = 8;
@@ -36,120 +39,96 @@ const LOCAL: usize = PAGE - 35;
 /// The largest number of rows in a page: the tables of the schema. A malformed page of 64 KiB could
 /// have a hundred million fields.
 const MOST: usize = 3;
+/// The largest size of a page.
+const LARGEST: usize = 1 << 16;
 
-/// Reads headers. It remembers the schema that it checked last, because all files have the same.
+/// Reads headers, with one connection for all of them.
 #[derive(Default)]
 pub(super) struct Reader {
-    pages: Vec<u8>,
-    /// A first page that was checked.
-    checked: Vec<u8>,
+    memory: Option<Connection>,
 }
 
-/// A header without its summary, and the stamp of the file that it was read from.
-pub(super) type Found = (Header, Stamp);
-
 impl Reader {
-    /// Returns the header of the token file at `path`, which must not have a write-ahead log with
-    /// content.
+    /// Returns the header of the token file at `path`, without its summary, and the stamp of the
+    /// file that it was read from.
     ///
-    /// Returns `None` if only SQLite can tell: the file has an unusual form, is a symbolic link or
-    /// has a second name, or changed a moment ago.
-    pub(super) fn read(&mut self, path: &Path) -> Option<Found> {
-        self.pages.resize(2 * PAGE, 0);
-        let stamp = read_start(path, &mut self.pages)?;
-        let (first, second) = self.pages.split_at(PAGE);
-        if !has_same_schema(first, &self.checked) {
-            check_first(first)?;
-            self.checked = first.to_vec();
+    /// Returns `None` if only SQLite can tell: the file has a write-ahead log with content or a
+    /// rollback journal, its header is not in the first pages, it is a symbolic link or has a
+    /// second name, or it changed a moment ago.
+    pub(super) fn read(&mut self, path: &Path) -> Option<(Header, Stamp)> {
+        // The log is looked up before the file is read: a log that appears later has only newer
+        // states.
+        let beside = |extension| std::fs::symlink_metadata(path.with_extension(extension));
+        if beside(JOURNAL).is_ok_and(|log| log.len() > 0) || beside(ROLLBACK).is_ok() {
+            return None;
         }
-        Some((row_of_token(second)?, stamp))
+        let (start, stamp) = read_start(path)?;
+        Some((self.header(start)?, stamp))
+    }
+
+    /// Returns the header in the first pages of a token file.
+    fn header(&mut self, mut start: Vec<u8>) -> Option<Header> {
+        expect_our_tables(&start).ok()?;
+        let memory = match &mut self.memory {
+            Some(memory) => memory,
+            none => none.insert(schema::connect(":memory:", OpenFlags::default()).ok()?),
+        };
+        // A database in memory has no write-ahead log: the write version and the read version are
+        // 1. The number of pages is unknown, so that SQLite takes it from the length.
+        start[18..20].fill(1);
+        start[28..32].fill(0);
+        // A statement could have the page numbers of the previous file.
+        memory.flush_prepared_statement_cache();
+        memory.deserialize_read_exact(MAIN_DB, &start[..], start.len(), true).ok()?;
+        schema::verify(memory).ok()?;
+        read_header(memory).ok()?.ok()?.filter(|header| is_serial(header.serial.as_bytes()))
     }
 }
 
-/// Reads the first bytes of a token file. Returns its stamp, as of a file without a write-ahead
-/// log. Returns `None` if the file fails [`file::open`] or [`permissions::check_file`], or changed
-/// a moment ago. Also returns `None` if closing the file could release locks of SQLite, because
-/// they belong to the process.
-fn read_start(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
+/// Reads the first pages of a token file. Returns them with its stamp, as of a file without a
+/// write-ahead log. Returns `None` if the file fails [`file::open`] or [`permissions::check_file`],
+/// or changed a moment ago. Also returns `None` if closing the file could release locks of SQLite,
+/// because they belong to the process.
+fn read_start(path: &Path) -> Option<(Vec<u8>, Stamp)> {
     if !fork::locks_belong_to_descriptions() {
         return None;
     }
-    let start = SystemTime::now();
+    let now = SystemTime::now();
     let file = file::open(path, OFlags::RDONLY, 0).ok()?;
-    file.read_exact_at(bytes, 0).ok()?;
+    let mut start = vec![0; START];
+    file.read_exact_at(&mut start, 0).ok()?;
     let data = file.metadata().ok()?;
     permissions::check_file(&data).ok()?;
     let stamp = Stamp::alone(&data);
-    // After a change during the read, the stamp was not settled at `start`.
-    stamp.was_settled(start).then_some(stamp)
+    // After a change during the read, the stamp was not settled at `now`.
+    stamp.was_settled(now).then_some((start, stamp))
 }
 
-/// Returns whether two first pages differ only in the counts of changes, pages and free pages, the
-/// first free page, and the version of SQLite that wrote last.
-fn has_same_schema(one: &[u8], other: &[u8]) -> bool {
-    const COUNTS: [Range<usize>; 2] = [24..40, 92..FILE_HEADER];
-    let same = |range: Range<usize>| one.get(range.clone()) == other.get(range);
-    one.len() == other.len()
-        && same(0..COUNTS[0].start)
-        && same(COUNTS[0].end..COUNTS[1].start)
-        && same(COUNTS[1].end..PAGE)
-}
-
-/// Checks the file's header and its schema.
-fn check_first(first: &[u8]) -> Option<()> {
-    let expected: [(usize, &[u8]); 5] = [
-        (0, MAGIC),
-        (16, &(PAGE as u16).to_be_bytes()),
-        // The write version and the read version are those of a write-ahead log; no reserved bytes.
-        (18, &[2, 2, 0]),
-        // No automatic vacuum.
-        (52, &[0; 4]),
-        // UTF-8.
-        (56, &1_u32.to_be_bytes()),
-    ];
-    if !expected.iter().all(|(at, bytes)| first.get(*at..*at + bytes.len()) == Some(*bytes)) {
-        return None;
-    }
-    if !is_known(format(first)?) {
-        return None;
-    }
-    // `token` is the first table of the schema, so its only page is page 2.
-    our_schema(first)?.iter().any(|table| table.name == "token" && table.root == 2).then_some(())
-}
-
-/// Fails unless the file at `path` has a known format, and exactly the tables of a token. Called
-/// before SQLite opens the file, because SQLite would write to it: it would turn on the write-ahead
-/// log, and apply the log of another program. SQLite would also read the whole schema before we can
-/// compare it, and the pages of a malformed file can have the same children many times.
+/// Fails unless the file at `path` has a known format and the tables of a token. Called before
+/// SQLite opens the file, because SQLite would write to the database of another program: it would
+/// turn on the write-ahead log, and apply the log of that program. [`schema::verify`] compares the
+/// schema afterwards.
 pub(super) fn expect_token(path: &Path) -> std::io::Result<()> {
-    let mut file = file::open(path, OFlags::RDONLY, 0)?;
-    let mut start = Vec::with_capacity(PAGE);
-    file.by_ref().take(PAGE as u64).read_to_end(&mut start)?;
+    let mut start = Vec::new();
+    file::open(path, OFlags::RDONLY, 0)?.take(LARGEST as u64).read_to_end(&mut start)?;
+    expect_our_tables(&start)
+}
+
+/// Checks the first page of a file ("Database File Format" of SQLite's manual).
+fn expect_our_tables(start: &[u8]) -> std::io::Result<()> {
     let no_token = || Error::other("this file does not have the tables of a token file");
-    let page = page_size(&start).ok_or_else(no_token)?;
-    file.take(page.saturating_sub(PAGE) as u64).read_to_end(&mut start)?;
-    let first = start.get(..page).ok_or_else(no_token)?;
-    our_schema(first).ok_or_else(no_token)?;
-    match format(first) {
-        Some(format) if !is_known(format) => {
-            Err(Error::other(format!("unknown format of the token file: {format}; {FORMAT} is known")))
-        }
-        _ => Ok(()),
+    let page = first_page(start).ok_or_else(no_token)?;
+    our_schema(page).ok_or_else(no_token)?;
+    let format = page[60..].first_chunk().map_or(0, |version| i64::from(i32::from_be_bytes(*version)));
+    if (OLDEST..=FORMAT).contains(&format) {
+        return Ok(());
     }
+    Err(Error::other(format!("unknown format of the token file: {format}; {FORMAT} is known")))
 }
 
-fn page_size(start: &[u8]) -> Option<usize> {
+fn first_page(start: &[u8]) -> Option<&[u8]> {
     let size = u16::from_be_bytes(*start.strip_prefix(MAGIC)?.first_chunk()?);
-    Some(if size == 1 { 1 << 16 } else { usize::from(size) })
-}
-
-/// Returns the format version of a token file with this first page (`user_version`).
-fn format(first: &[u8]) -> Option<i64> {
-    Some(i64::from(i32::from_be_bytes(*first.get(60..)?.first_chunk()?)))
-}
-
-fn is_known(format: i64) -> bool {
-    (OLDEST..=FORMAT).contains(&format)
+    start.get(..if size == 1 { LARGEST } else { usize::from(size) })
 }
 
 /// Returns the tables of a file with this first page; `None` if they are not those of a token.
@@ -158,39 +137,16 @@ fn our_schema(first: &[u8]) -> Option<Vec<schema::Table<'_>>> {
     schema::is_ours(&tables).then_some(tables)
 }
 
-/// Reads the only row of the page of the table `token`.
-fn row_of_token(page: &[u8]) -> Option<Header> {
-    let [row] = rows(page, 0)?.try_into().ok()?;
-    token(row)
-}
-
 fn table(row: Vec<Field<'_>>) -> Option<schema::Table<'_>> {
     let [kind, name, _, root, sql] = row.try_into().ok()?;
     Some(schema::Table { kind: kind.text()?, name: name.text()?, root: root.number()?, sql: sql.text()? })
 }
 
-fn token(row: Vec<Field<'_>>) -> Option<Header> {
-    let [one, serial, slot, label, so, so_failures, user, user_failures, change, _] = row.try_into().ok()?;
-    // The column `one` is the number of the row. SQLite stores NULL in its place.
-    let Field::Null = one else { return None };
-    let failures = |field: Field<'_>| u32::try_from(field.number()?).ok();
-    Some(Header {
-        serial: serial.text().filter(|serial| is_serial(serial.as_bytes()))?.to_owned(),
-        slot: slot.number()?.unsigned_abs(),
-        label: label.blob()?.try_into().ok()?,
-        so: PinState { record: so.blob()?.to_vec(), failures: failures(so_failures)? },
-        user: PinState { record: user.blob()?.to_vec(), failures: failures(user_failures)? },
-        change: Change(change.number()?),
-        summary: Vec::new(),
-    })
-}
-
 /// A value of a row.
 enum Field<'a> {
-    Null,
     Number(i64),
     Text(&'a str),
-    Blob(&'a [u8]),
+    Other,
 }
 
 impl<'a> Field<'a> {
@@ -200,10 +156,6 @@ impl<'a> Field<'a> {
 
     fn text(&self) -> Option<&'a str> {
         if let Self::Text(text) = self { Some(text) } else { None }
-    }
-
-    fn blob(&self) -> Option<&'a [u8]> {
-        if let Self::Blob(bytes) = self { Some(bytes) } else { None }
     }
 }
 
@@ -252,7 +204,7 @@ fn field_len(code: u64) -> Option<usize> {
 
 fn field(code: u64, bytes: &[u8]) -> Option<Field<'_>> {
     Some(match code {
-        0 => Field::Null,
+        0 => Field::Other,
         8 => Field::Number(0),
         9 => Field::Number(1),
         1..=6 => {
@@ -260,7 +212,7 @@ fn field(code: u64, bytes: &[u8]) -> Option<Field<'_>> {
             let first = if negative { -1 } else { 0 };
             Field::Number(bytes.iter().fold(first, |number, byte| number << 8 | i64::from(*byte)))
         }
-        code if code % 2 == 0 => Field::Blob(bytes),
+        code if code % 2 == 0 => Field::Other,
         _ => Field::Text(std::str::from_utf8(bytes).ok()?),
     })
 }
@@ -287,6 +239,7 @@ mod tests {
     use super::super::OpenFile;
     use super::super::stamp::STEP;
     use super::*;
+    use crate::store::{Change, PinState};
 
     fn any_header() -> Header {
         let pin = |byte: u8, failures| PinState { record: vec![byte; 150], failures };
@@ -313,10 +266,8 @@ mod tests {
         (directory, path)
     }
 
-    fn header(pages: &[u8]) -> Option<Header> {
-        let (first, second) = pages.split_at_checked(PAGE)?;
-        check_first(first)?;
-        row_of_token(second)
+    fn header(start: &[u8]) -> Option<Header> {
+        Reader::default().header(start[..START.min(start.len())].to_vec())
     }
 
     #[test]
@@ -345,25 +296,21 @@ mod tests {
     }
 
     #[test]
-    fn no_altered_byte_gives_another_schema_or_a_panic() {
+    fn no_altered_byte_of_the_schema_gives_another_header() {
         let (_directory, path) = directory();
-        let bytes = std::fs::read(&path).expect("a file");
-        let pages = &bytes[..2 * PAGE];
-        let expected = facts(&header(pages).expect("a header"));
-        assert_eq!(expected, facts(&any_header()));
+        let start = std::fs::read(&path).expect("a file");
+        assert_eq!(start.len(), START);
+        let expected = facts(&any_header());
+        let mut reader = Reader::default();
+        let mut header = |start: Vec<u8>| reader.header(start).map(|header| facts(&header));
+        assert_eq!(header(start.clone()), Some(expected));
         for at in 0..2 * PAGE {
-            for mask in [1, 0x10, 0x80, 0xff] {
-                let mut altered = pages.to_vec();
-                altered[at] ^= mask;
-                let found = header(&altered);
-                assert!(at >= PAGE || found.is_none_or(|found| facts(&found) == expected), "byte {at}");
-                let same = has_same_schema(&altered[..PAGE], &pages[..PAGE]);
-                assert!(!same || check_first(&altered[..PAGE]).is_some(), "byte {at}");
-            }
+            let mut altered = start.clone();
+            altered[at] ^= [1, 0x10, 0x80, 0xff][at % 4];
+            let found = header(altered);
+            assert!(at >= PAGE || found.is_none_or(|found| found == facts(&any_header())), "byte {at}");
         }
-        for len in 0..2 * PAGE {
-            assert!(header(&pages[..len]).is_none() || len > PAGE);
-        }
+        assert!((0..PAGE).all(|len| header(start[..len].to_vec()).is_none()));
     }
 
     #[test]
@@ -375,13 +322,12 @@ mod tests {
             "DROP TABLE record",
             "PRAGMA user_version = 4",
             "PRAGMA user_version = 1",
-            "PRAGMA journal_mode = DELETE",
             "UPDATE token SET so_pin = zeroblob(5000)",
             "DELETE FROM token",
         ];
         for plant in plants {
             let (_directory, path) = directory();
-            let connection = rusqlite::Connection::open(&path).expect("a file");
+            let connection = Connection::open(&path).expect("a file");
             connection.execute_batch(plant).expect("a statement");
             drop(connection);
             let bytes = std::fs::read(&path).expect("a file");

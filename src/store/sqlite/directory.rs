@@ -1,7 +1,5 @@
 //! Lists the files of a token directory.
 
-use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
 use std::fs::DirEntry;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
@@ -9,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tracing::{error, warn};
 
-use super::direct::{Found, Reader};
 use super::failure::log_io_failure;
-use super::open::{EXTENSION, ROLLBACK};
-use super::stamp::{JOURNAL, Stamp};
+use super::open::EXTENSION;
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
 use crate::store::permissions::{self, Exposure};
@@ -23,24 +19,8 @@ pub(super) struct Entry {
     pub(super) path: PathBuf,
     /// The inode in the directory's entry. For a symbolic link it is the inode of the link.
     pub(super) inode: u64,
-    /// Whether the directory has a write-ahead log or a rollback journal beside the file.
-    has_log: bool,
     /// Whether the name of the file is not a serial number.
     has_other_name: bool,
-}
-
-impl Entry {
-    /// Returns the stamp of the file; `None` if it does not exist any more.
-    pub(super) fn stamp(&self) -> Option<Stamp> {
-        Stamp::of(&self.path)
-    }
-
-    /// Reads the header of a token without SQLite. `None` if only SQLite can read it.
-    pub(super) fn header(&self, reader: &mut Reader) -> Option<Found> {
-        // `has_log` is from the time of the list. A log that appeared later has only later changes.
-        // Without them, the header is as it was at that time, or newer.
-        if self.has_log { None } else { reader.read(&self.path) }
-    }
 }
 
 impl SqliteStore {
@@ -90,39 +70,19 @@ impl SqliteStore {
                 return Err(Error::DeviceError);
             }
         };
-        let (mut files, mut logs) = (Vec::new(), HashSet::new());
-        for entry in entries.flatten() {
-            sort_in(&entry, &mut files, &mut logs);
-        }
-        for file in files.iter_mut().filter(|_| !logs.is_empty()) {
-            file.has_log = logs.contains(file.path.file_stem().unwrap_or_default());
-        }
+        let mut files: Vec<_> = entries.flatten().filter_map(|entry| token_file(&entry)).collect();
         files.sort_unstable_by(|one, other| {
             let names = || one.path.as_os_str().cmp(other.path.as_os_str());
             one.has_other_name.cmp(&other.has_other_name).then_with(names)
         });
         Ok(files)
     }
-
-    /// Reads the header of a token file without SQLite. `None` if only SQLite can read it.
-    pub(super) fn closed_header(path: &Path) -> Option<Found> {
-        // The log is looked up before the file is read: a log that appears later has only newer
-        // states.
-        let beside = |extension| std::fs::symlink_metadata(path.with_extension(extension));
-        let log = beside(JOURNAL).is_ok_and(|log| log.len() > 0);
-        if log || beside(ROLLBACK).is_ok() { None } else { Reader::default().read(path) }
-    }
 }
 
-/// Adds a token file to `files`. If the entry is a write-ahead log or a rollback journal, adds the
-/// name of its token to `logs`.
-fn sort_in(entry: &DirEntry, files: &mut Vec<Entry>, logs: &mut HashSet<OsString>) {
+/// Returns an entry of the directory that has the name of a token file.
+fn token_file(entry: &DirEntry) -> Option<Entry> {
     let name = PathBuf::from(entry.file_name());
-    let (Some(stem), Some(extension)) = (name.file_stem(), name.extension()) else { return };
-    if extension == OsStr::new(EXTENSION) {
-        let (path, inode) = (entry.path(), entry.ino());
-        files.push(Entry { path, inode, has_log: false, has_other_name: !is_serial(stem.as_bytes()) });
-    } else if extension == OsStr::new(JOURNAL) || extension == OsStr::new(ROLLBACK) {
-        logs.insert(stem.to_owned());
-    }
+    let (stem, extension) = (name.file_stem()?, name.extension()?);
+    let file = Entry { path: entry.path(), inode: entry.ino(), has_other_name: !is_serial(stem.as_bytes()) };
+    (extension == EXTENSION).then_some(file)
 }

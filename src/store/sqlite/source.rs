@@ -98,7 +98,7 @@ impl TokenDirectory {
         }
         let unknown = self.unknown()?;
         let known: HashSet<_> = lock(&self.files).values().map(|file| file.id).collect();
-        let stamped = unknown.into_iter().filter_map(|entry| Some((entry.stamp()?, entry.path)));
+        let stamped = unknown.into_iter().filter_map(|entry| Some((Stamp::of(&entry.path)?, entry.path)));
         let new = stamped.filter(|(stamp, _)| !known.contains(&stamp.file) && !look.leaves_out(stamp));
         Ok(new.map(|(stamp, path)| (path, stamp)).collect())
     }
@@ -175,7 +175,7 @@ impl TokenSource for TokenDirectory {
 
     fn closed_header(&self, serial: &str) -> Option<Header> {
         let TokenFile { path, id } = self.file(serial).ok()?;
-        let (header, stamp) = SqliteStore::closed_header(&path)?;
+        let (header, stamp) = Reader::default().read(&path)?;
         (stamp.file == id && header.serial == serial).then_some(header)
     }
 
@@ -210,20 +210,13 @@ impl Search<'_> {
     fn read_all(&mut self, unknown: &[Entry]) -> Result<Files> {
         let mut files = Files::AllRead;
         for entry in unknown {
-            // While no file is left out, as in `C_Initialize`, the header is read first. The stamp
-            // of the file comes with it.
-            let direct = if self.look.left_out.is_empty() { entry.header(&mut self.reader) } else { None };
-            let Some(stamp) = direct.as_ref().map(|(_, stamp)| stamp.clone()).or_else(|| entry.stamp())
-            else {
-                continue;
-            };
+            let Some(stamp) = Stamp::of(&entry.path) else { continue };
             self.present.insert(stamp.file);
             // A second name of a file is the same token.
             if self.ids.contains(&stamp.file) || self.look.leaves_out(&stamp) {
                 continue;
             }
-            let direct = direct.or_else(|| entry.header(&mut self.reader));
-            match self.add(entry, direct) {
+            match self.add(entry) {
                 Ok(()) => {}
                 // A damaged file must not make the other tokens unavailable. The log names it, and
                 // it is not opened again until it changes.
@@ -238,11 +231,11 @@ impl Search<'_> {
         Ok(files)
     }
 
-    /// Adds the token of a file, whose header SQLite reads if it was not read directly. Fails with
-    /// `TokenNotRecognized` if a token with the same serial number is known, because the file is a
-    /// copy.
-    fn add(&mut self, entry: &Entry, direct: Option<(Header, Stamp)>) -> Result<()> {
-        let (header, id) = match direct {
+    /// Adds the token of a file. Opens the file only if its header cannot be read without. Fails
+    /// with `TokenNotRecognized` if a token with the same serial number is known, because the file
+    /// is a copy.
+    fn add(&mut self, entry: &Entry) -> Result<()> {
+        let (header, id) = match self.reader.read(&entry.path) {
             Some((header, stamp)) => (header, stamp.file),
             None => {
                 let store = SqliteStore::open_in(&self.source.pool, &entry.path)?;
