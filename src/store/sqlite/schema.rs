@@ -72,74 +72,38 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
 }
 
-/// A row of `sqlite_schema`.
-pub(super) struct Table<'a> {
-    /// The type: `table` in our schema.
-    pub(super) kind: &'a str,
-    pub(super) name: &'a str,
-    /// The number of the first page.
-    pub(super) root: i64,
-    /// The statement that made the table; empty if there is none.
-    pub(super) sql: &'a str,
-}
-
 /// Fails unless the file has exactly the tables of [`SCHEMA`].
 pub(super) fn verify(connection: &Connection) -> rusqlite::Result<()> {
-    let mut expected = Expected::new();
+    let (mut missing, mut roots): (Vec<_>, _) = (statements().collect(), Vec::new());
     let mut statement = connection.prepare("SELECT type, name, rootpage, sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
         let (root, sql): (i64, Option<String>) = (row.get(2)?, row.get(3)?);
-        let table = Table { kind: &kind, name: &name, root, sql: &sql.unwrap_or_default() };
-        expected.meet(&table).map_err(differs)?;
-    }
-    expected.finish().map_err(differs)
-}
-
-/// Returns whether these are exactly the tables of [`SCHEMA`].
-pub(super) fn is_ours(tables: &[Table<'_>]) -> bool {
-    let mut expected = Expected::new();
-    tables.iter().all(|table| expected.meet(table).is_ok()) && expected.finish().is_ok()
-}
-
-/// The tables of [`SCHEMA`] that were not found yet, and the first pages of the tables that were
-/// found.
-struct Expected {
-    missing: Vec<String>,
-    roots: Vec<i64>,
-}
-
-impl Expected {
-    fn new() -> Self {
-        let missing = SCHEMA.split(';').map(plain).filter(|sql| !sql.is_empty()).collect();
-        Self { missing, roots: Vec::new() }
-    }
-
-    fn meet(&mut self, table: &Table<'_>) -> Result<(), String> {
-        let (kind, name, sql) = (table.kind, table.name, plain(table.sql));
-        let known = self.missing.iter().position(|known| *known == sql && kind == "table");
+        let sql = plain(&sql.unwrap_or_default());
+        let known = missing.iter().position(|known| *known == sql && kind == "table");
         let Some(known) = known.filter(|_| sql.starts_with(&format!("CREATE TABLE {name}("))) else {
-            return Err(format!("{kind:?} {name:?} does not belong in a token file"));
+            return Err(differs(format!("{kind:?} {name:?} does not belong in a token file")));
         };
-        if table.root < 2 || self.roots.contains(&table.root) {
-            return Err(format!("table {name:?} shares its pages"));
+        if root < 2 || roots.contains(&root) {
+            return Err(differs(format!("table {name:?} shares its pages")));
         }
-        self.roots.push(table.root);
-        self.missing.swap_remove(known);
-        Ok(())
+        roots.push(root);
+        missing.swap_remove(known);
     }
-
-    fn finish(&self) -> Result<(), String> {
-        match self.missing.first() {
-            None => Ok(()),
-            Some(table) => Err(format!("a table of a token file is missing or differs: {table}")),
-        }
+    match missing.first() {
+        None => Ok(()),
+        Some(table) => Err(differs(format!("a table of a token file is missing or differs: {table}"))),
     }
 }
 
-/// Returns a statement with each run of white space replaced by one space.
-fn plain(sql: &str) -> String {
+/// Returns the statements of [`SCHEMA`].
+pub(super) fn statements() -> impl Iterator<Item = String> {
+    SCHEMA.split(';').map(plain).filter(|sql| !sql.is_empty())
+}
+
+/// Returns a text with each run of white space replaced by one space.
+pub(super) fn plain(sql: &str) -> String {
     sql.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
