@@ -9,7 +9,7 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -86,6 +86,20 @@ pub(crate) fn open_directory(path: &Path) -> Result<File> {
 /// Syncs the directory of a file, so that a new name of the file survives a crash.
 pub(crate) fn sync_directory_of(path: &Path) -> Result<()> {
     open_directory(directory_of(path))?.sync_all()
+}
+
+/// Returns the name of a file followed by a suffix, as the files beside a database have it.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Removes the files beside this one that have these suffixes, if they exist.
+pub(crate) fn remove_beside(path: &Path, suffixes: &[&str]) {
+    for suffix in suffixes {
+        let _ = std::fs::remove_file(beside(path, suffix));
+    }
 }
 
 /// Returns whether this error of [`open`] is about what the name leads to.
@@ -181,11 +195,9 @@ fn refusal(what: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, mknodat};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
-    use std::path::PathBuf;
-
-    use rustix::fs::{CWD, FileType, mknodat};
     use tempfile::TempDir;
 
     use super::*;

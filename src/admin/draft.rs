@@ -14,7 +14,7 @@ use crate::file;
 /// Only the owner may read and write the file.
 const MODE: u32 = 0o600;
 /// The endings of the files that SQLite makes beside a file.
-const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+const BESIDE: &[&str] = &["-journal", "-wal", "-shm"];
 
 /// The file. Its lock shows other processes that it is in use.
 pub(super) struct Draft {
@@ -44,7 +44,7 @@ impl Draft {
         let draft = Self { path, file, is_published: false };
         draft.file.set_len(0)?;
         draft.file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
-        draft.remove_beside();
+        file::remove_beside(&draft.path, BESIDE);
         Ok(draft)
     }
 
@@ -64,7 +64,7 @@ impl Draft {
     /// Gives the file its final name. Fails with `AlreadyExists` if another file has that name.
     pub(super) fn publish(mut self, path: &Path) -> Result<()> {
         self.file.sync_all()?;
-        self.remove_beside();
+        file::remove_beside(&self.path, BESIDE);
         // A link would not replace a file either, but other processes refuse a file with two names.
         match renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             // The file system does not support the flag.
@@ -73,14 +73,6 @@ impl Draft {
         }
         self.is_published = true;
         file::sync_directory_of(path)
-    }
-
-    fn remove_beside(&self) {
-        for suffix in BESIDE {
-            let mut name = self.path.as_os_str().to_owned();
-            name.push(suffix);
-            let _ = std::fs::remove_file(name);
-        }
     }
 }
 
@@ -92,7 +84,7 @@ impl Drop for Draft {
         }
         // Remove the files before the lock ends. Otherwise another process could take over this
         // file and then lose it.
-        self.remove_beside();
+        file::remove_beside(&self.path, BESIDE);
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -36,6 +36,8 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
 use crate::store::{self, Change, Header, Store, permissions};
 
+/// The suffixes of the files that SQLite and Jeton make beside a token's file.
+const BESIDE: &[&str] = &["-wal", "-shm", "-lock"];
 /// The extension of a complete copy while its token moves.
 pub const MOVING: &str = "moving";
 /// The extension of a token's file.
@@ -151,7 +153,12 @@ impl Stores {
             set.and_then(|()| draft.publish(&moving)).map_err(failure(&moving))?;
             let copy = Detached::open(&moving)?;
             let received = self.server.receive(&copy, &mut || {
-                remove_token(&path).map_err(|reason| {
+                // The token's file is removed first: the others mean nothing without it.
+                let removed = fs::remove_file(&path).and_then(|()| {
+                    file::remove_beside(&path, BESIDE);
+                    file::sync_directory_of(&path)
+                });
+                removed.map_err(|reason| {
                     why = Some(failure(&path)(reason));
                     Error::DeviceError
                 })
@@ -322,27 +329,10 @@ fn serial_of(header: Header) -> Outcome<String> {
     }
 }
 
-/// Removes a token's file, and the files beside it. The token's file is removed first: the others
-/// mean nothing without it.
-fn remove_token(path: &Path) -> std::io::Result<()> {
-    fs::remove_file(path)?;
-    remove_beside(path);
-    file::sync_directory_of(path)
-}
-
-/// Removes the files that SQLite and Jeton make beside a token's file.
-fn remove_beside(path: &Path) {
-    for suffix in ["-wal", "-shm", "-lock"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        let _ = fs::remove_file(name);
-    }
-}
-
 /// Makes a complete copy a token.
 fn name_token(moving: &Path, path: &Path) -> Outcome<()> {
     // SQLite would apply the log of the file that had this name before.
-    remove_beside(path);
+    file::remove_beside(path, BESIDE);
     Detached::open(moving)?.close()?;
     let named = fs::rename(moving, path).and_then(|()| file::sync_directory_of(path));
     named.map_err(failure(path))

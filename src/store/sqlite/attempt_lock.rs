@@ -53,9 +53,7 @@ impl Drop for AttemptLock {
 
 /// Returns the name of the lock file of the database at `path`.
 pub(super) fn name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-lock");
-    name.into()
+    file::beside(path, "-lock")
 }
 
 /// Returns whether a file cannot be created because the disk is full or read-only for this process.

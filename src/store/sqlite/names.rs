@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 use super::stamp::FileId;
+use crate::file;
 
 /// The names of the files of an open token, and the files that had these names when the token was
 /// opened.
@@ -18,11 +19,10 @@ impl Names {
         let id = FileId::from(&std::fs::symlink_metadata(path)?);
         let mut files = vec![(path.to_owned(), id)];
         for suffix in ["-wal", "-shm"] {
-            let mut name = path.as_os_str().to_owned();
-            name.push(suffix);
+            let name = file::beside(path, suffix);
             // A read-only file may have neither.
             if let Ok(data) = std::fs::symlink_metadata(&name) {
-                files.push((name.into(), FileId::from(&data)));
+                files.push((name, FileId::from(&data)));
             }
         }
         Ok(Self { id, files })

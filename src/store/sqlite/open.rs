@@ -156,11 +156,7 @@ impl OpenFile {
         if let Err(error) = named {
             // The partial file is useless, and harmless if it cannot be removed. The same holds for
             // SQLite's files beside it.
-            for suffix in ["", "-journal", "-wal", "-shm"] {
-                let mut name = fresh.as_os_str().to_owned();
-                name.push(suffix);
-                let _ = std::fs::remove_file(name);
-            }
+            file::remove_beside(&fresh, &["", "-journal", "-wal", "-shm"]);
             return Err(error);
         }
         file::sync_directory_of(&path).map_err(|reason| fail(&reason))?;
