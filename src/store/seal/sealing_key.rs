@@ -78,7 +78,8 @@ pub(in crate::store) fn read_secret(source: &SealingSource) -> std::result::Resu
     match source {
         SealingSource::File(path) => read_private(path),
         SealingSource::Credential(name) => match credentials() {
-            Some(directory) => read_file(&directory.join(name)),
+            // systemd sets the permissions of a credential.
+            Some(directory) => read(open_chosen(&directory.join(name)).map_err(|reason| reason.to_string())?),
             None => Err("CREDENTIALS_DIRECTORY is not set".to_owned()),
         },
         SealingSource::Keyring(name) => read_keyring(name),
@@ -103,11 +104,6 @@ fn read_private(path: &Path) -> std::result::Result<Secret, String> {
         ));
     }
     read(file)
-}
-
-/// Reads a credential. systemd sets its permissions.
-fn read_file(path: &Path) -> std::result::Result<Secret, String> {
-    read(open_chosen(path).map_err(|reason| reason.to_string())?)
 }
 
 fn read(file: File) -> std::result::Result<Secret, String> {

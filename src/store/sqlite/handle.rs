@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::SystemTime;
 
 use super::rows::change;
 use super::stamp::{FileId, Stamp};
@@ -89,7 +90,9 @@ fn close(file: OpenFile, path: &Path) -> Closed {
     let kept = file.kept();
     drop(file);
     let stamp = Stamp::of(path).filter(|after| {
-        change.is_ok() && after.is_settled() && before.is_some_and(|before| after.has_content_of(&before))
+        change.is_ok()
+            && after.was_settled(SystemTime::now())
+            && before.is_some_and(|before| after.has_content_of(&before))
     });
     Closed { stamp, change: change.unwrap_or(Change(0)), kept }
 }

@@ -200,7 +200,7 @@ impl OpenFile {
             Err(reason) => {
                 let error = log_failure(&self.path, "reopen", &reason);
                 // The next read tries to open it again.
-                *lock(&self.still) = Some(Still::without_file(error));
+                *lock(&self.still) = Some(Still { stamp: None, reason: error });
                 Err(error)
             }
         }

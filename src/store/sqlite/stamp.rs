@@ -17,7 +17,7 @@ pub(super) struct FileId {
 }
 
 /// A stamp of a token file. It differs after the file was changed or replaced, if it was
-/// [settled](Self::is_settled).
+/// [settled](Self::was_settled).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// The identity of the token file.
@@ -84,14 +84,8 @@ impl Stamp {
         self.file == other.file && self.changes[0] == other.changes[0] && journals
     }
 
-    /// Returns whether a change after this moment would give another stamp. The clock of the file
-    /// system has steps, so the last change must be some steps ago. Call it right after the stamp
-    /// was taken.
-    pub(super) fn is_settled(&self) -> bool {
-        self.was_settled(SystemTime::now())
-    }
-
-    /// Returns whether a change after that moment would give another stamp.
+    /// Returns whether a change after that moment would give another stamp. The clock of the file
+    /// system has steps, so the last change must be some steps before.
     pub(super) fn was_settled(&self, moment: SystemTime) -> bool {
         self.changes.iter().flatten().all(|change| is_before(change, moment))
     }

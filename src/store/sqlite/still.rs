@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::schema;
 use super::stamp::Stamp;
@@ -18,8 +18,8 @@ use crate::error::Error;
 
 /// The state of a file that is open read-only.
 pub(super) struct Still {
-    /// The stamp of the file when it was opened.
-    stamp: Option<Stamp>,
+    /// The stamp of the file when it was opened; `None` if it could not be opened.
+    pub(super) stamp: Option<Stamp>,
     /// The error that every write returns.
     pub(super) reason: Error,
 }
@@ -41,11 +41,6 @@ impl Still {
             return None;
         }
         Some((connection(path).ok()?, Self { stamp: Some(stamp), reason }))
-    }
-
-    /// Returns the state of a file that could not be opened at all.
-    pub(super) fn without_file(reason: Error) -> Self {
-        Self { stamp: None, reason }
     }
 
     /// Returns whether the file is unchanged since it was opened.
@@ -79,16 +74,11 @@ fn uri(path: &Path) -> OsString {
 pub(super) fn is_out_of_room(reason: &rusqlite::Error) -> bool {
     // SQLite creates the index file of the log with its full size, and `store::locks` gives it its
     // blocks before it is mapped. So these errors mean a full disk.
-    let index = |error: &rusqlite::ffi::Error| {
-        [SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHMMAP].contains(&error.extended_code)
+    let index = |error: &ffi::Error| {
+        [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP].contains(&error.extended_code)
     };
     reason.sqlite_error().is_some_and(index) || reason.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
-
-/// <https://sqlite.org/rescode.html#ioerr_shmsize>
-const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
-/// <https://sqlite.org/rescode.html#ioerr_shmmap>
-const SQLITE_IOERR_SHMMAP: i32 = 10 | (21 << 8);
 
 /// Returns whether SQLite failed because it may not create or write a file.
 fn cannot_write(reason: &rusqlite::Error) -> bool {
