@@ -384,11 +384,6 @@ impl Default for Record {
 
 /// Decodes a hash. Invalid digits become zeros, so that the chain breaks there.
 fn unhex(text: &str) -> [u8; 32] {
-    let mut bytes = NONE;
-    let digits = text.as_bytes().chunks_exact(2).map(|pair| {
-        let pair = str::from_utf8(pair).ok()?;
-        u8::from_str_radix(pair, 16).ok()
-    });
-    bytes.iter_mut().zip(digits).for_each(|(byte, digit)| *byte = digit.unwrap_or_default());
-    bytes
+    let byte = |at| text.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    std::array::from_fn(|at| byte(at).unwrap_or_default())
 }

@@ -164,7 +164,9 @@ impl Module {
             if may_have_new()? {
                 state.scan(&list)?;
             }
-            let new = lock(&state.slots).iter().find(|slot| self.announces(slot)).map(|slot| slot.id);
+            // A token that was not there at `C_Initialize` and was not returned yet.
+            let is_new = |slot: &&Slot| slot.token.is_some() && lock(&self.announced).insert(slot.id);
+            let new = lock(&state.slots).iter().find(is_new).map(|slot| slot.id);
             if let Some(slot) = new {
                 return Ok(slot);
             }
@@ -174,12 +176,6 @@ impl Module {
             // PKCS#11 3.2, C_WaitForSlotEvent: C_Finalize ends the wait.
             require(self.state().is_ok_and(|now| Arc::ptr_eq(&now, &state)), Error::NotInitialized)?;
         }
-    }
-
-    /// Returns whether the slot has a token that was not there at `C_Initialize` and that this
-    /// function has not returned yet.
-    fn announces(&self, slot: &Slot) -> bool {
-        slot.token.is_some() && lock(&self.announced).insert(slot.id)
     }
 
     /// `C_GetMechanismList`

@@ -25,7 +25,7 @@ use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make, pkcs8, strict};
-use crate::secret::Secret;
+use crate::secret::{Secret, with_wiped_frame};
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
 use crate::token::{ClientToken, Token};
@@ -374,7 +374,7 @@ pub(super) fn wrap(
         return Ok(written + cipher.finish(&mut out[written..]).map_err(length_error)?);
     }
     if let Some(agreement) = Agreement::of(mechanism)? {
-        return agreement.wrap(token, wrapping, plain, out);
+        return with_wiped_frame(|| agreement.wrap(token, wrapping, plain, out));
     }
     let (encryption, public) = (mechanism.encryption()?, wrapping.public_key(provider)?);
     let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {

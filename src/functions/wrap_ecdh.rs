@@ -12,7 +12,7 @@ use crate::error::{Error, Result, require};
 use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm};
 use crate::object::key_type::ec;
 use crate::object::{Attributes, Object, key};
-use crate::secret::{Secret, with_wiped_frame};
+use crate::secret::Secret;
 use crate::token::Token;
 
 /// The parameter of the mechanism, and the encoding of the fresh public key.
@@ -41,16 +41,6 @@ impl<'a> Agreement<'a> {
     }
 
     pub(super) fn wrap(
-        &self,
-        token: &Token,
-        wrapping: &Object,
-        plain: &Secret,
-        out: &mut [u8],
-    ) -> Result<usize> {
-        with_wiped_frame(|| self.wrap_under_fresh_key(token, wrapping, plain, out))
-    }
-
-    fn wrap_under_fresh_key(
         &self,
         token: &Token,
         wrapping: &Object,

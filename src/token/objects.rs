@@ -368,7 +368,10 @@ impl Objects {
         plan: &Plan<'_>,
         load: impl Fn(ObjectHandle) -> Option<Arc<Object>>,
     ) -> Vec<ObjectHandle> {
-        let mut found = match plan.index_keys.iter().min_by_key(|wanted| self.reach(wanted)) {
+        let reach = |wanted: &&WantedKeys| -> usize {
+            wanted.iter().filter_map(|key| self.index.get(&key)).map(|posting| posting.len()).sum()
+        };
+        let mut found = match plan.index_keys.iter().min_by_key(reach) {
             None => self.walk_all(plan),
             Some(shortest) => {
                 let mut found = self.collect_posted(shortest);
@@ -395,10 +398,6 @@ impl Objects {
         };
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         walk.iter().filter(fits).map(Place::handle).collect()
-    }
-
-    fn reach(&self, index_keys: &WantedKeys) -> usize {
-        index_keys.iter().filter_map(|key| self.index.get(&key)).map(|posting| posting.len()).sum()
     }
 
     fn collect_posted(&self, index_keys: &WantedKeys) -> Vec<ObjectHandle> {

@@ -64,17 +64,14 @@ impl Params {
         self.message_digits() + self.checksum_digits()
     }
 
-    fn ots_len(&self) -> usize {
-        4 + self.hash.n * (1 + self.chains())
-    }
-
     /// The length of a public key of one tree.
     pub(super) fn public_len(&self) -> usize {
         8 + ID + self.hash.n
     }
 
     pub(super) fn signature_len(&self) -> usize {
-        4 + self.ots_len() + 4 + self.height as usize * self.hash.n
+        let one_time = 4 + self.hash.n * (1 + self.chains());
+        4 + one_time + 4 + self.height as usize * self.hash.n
     }
 
     /// The largest digit: the number of steps in a chain.

@@ -214,28 +214,12 @@ fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
 
 fn guess_exponent(any: &RsaPublicKey, d: &Secret) -> Result<BoxedUint> {
     let d = Zeroizing::new(number(d, any.n_bits_precision())?);
-    let root = Root::of_two(any, &d);
-    let usual = RsaPrivate::USUAL_EXPONENTS.map(BoxedUint::from);
-    usual.into_iter().find(|e| root.has_exponent(e)).ok_or(Error::DataInvalid)
-}
-
-/// `2^d mod n`. Its `e`-th power is 2 if `e` and `d` belong together.
-struct Root {
-    root: BoxedMontyForm,
-    two: BoxedMontyForm,
-}
-
-impl Root {
-    fn of_two(public: &RsaPublicKey, d: &BoxedUint) -> Self {
-        let params = public.n_params();
-        let one = BoxedMontyForm::one(params);
-        let two = one.add(&one);
-        Self { root: two.pow(d), two }
-    }
-
-    fn has_exponent(&self, e: &BoxedUint) -> bool {
-        self.root.pow_bounded_exp(e, e.bit_width_vartime()) == self.two
-    }
+    let one = BoxedMontyForm::one(any.n_params());
+    let two = one.add(&one);
+    // The `e`-th power of `2^d mod n` is 2 if `e` and `d` belong together.
+    let root = two.pow(&d);
+    let belongs = |e: &BoxedUint| root.pow_bounded_exp(e, e.bit_width_vartime()) == two;
+    RsaPrivate::USUAL_EXPONENTS.map(BoxedUint::from).into_iter().find(belongs).ok_or(Error::DataInvalid)
 }
 
 /// Parses an integer into `bits` bits of storage. Fails with `DataInvalid` if it needs more.
