@@ -25,25 +25,13 @@ const STRANGER: u32 = 65534;
 const DISK: &str = "size=2m,mode=0700";
 
 /// Runs a child in its own mount namespace. Without the permission, prints a line instead.
-fn with_mounts(role: &str) {
+pub fn with_mounts(role: &str) {
     let allowed = Command::new("unshare").args(["--mount", "true"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
         return jeton_programs::skip("only root can mount a disk");
     }
     let directory = Directory::new();
     Process::below("unshare", &["--mount"], role, &directory, ()).echo();
-}
-
-pub fn full() {
-    with_mounts("full");
-}
-
-pub fn full_small_blocks() {
-    with_mounts("full small blocks");
-}
-
-pub fn read_only() {
-    with_mounts("read-only");
 }
 
 fn mount(arguments: &[&str], place: &Path) {

@@ -2,7 +2,7 @@
 //! sign, destroy.
 
 use super::*;
-use crate::many::{self, client, tokens_of, user};
+use crate::many::{client, tokens_of, user};
 
 /// In each group of this number of rounds, one round leaves its object.
 const LEFT: usize = 8;
@@ -67,16 +67,7 @@ fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &
     assert_eq!(client.find(session, &none().label(label)), []);
 }
 
-pub fn case() {
-    work_on((1, 8, 8));
-}
-
-/// More tokens than may be open.
-pub fn many_case() {
-    work_on((many::count(), 4, 4));
-}
-
-fn work_on(sizes: Sizes) {
+pub fn case(sizes: Sizes) {
     let (tokens, processes, threads) = sizes;
     let directory = tokens_of(tokens, PIN);
     let (one, slots) = client(&directory, tokens);

@@ -104,16 +104,8 @@ impl Recording {
     }
 }
 
-pub fn case() {
-    cut_power(1);
-}
-
 /// Files of more tokens than may be open are closed and opened again.
-pub fn many_case() {
-    cut_power(many::count());
-}
-
-fn cut_power(tokens: usize) {
+pub fn case(tokens: usize) {
     let directory = tokens_of(tokens, &pin(0));
     Process::start("power", &directory, (tokens, Random::new("JETON_CRASH_SEED").below(u64::MAX))).echo();
 }

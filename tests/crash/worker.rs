@@ -177,13 +177,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Prints that the last call failed. Its effect is unknown.
-    #[cfg(feature = "postgresql")]
-    pub fn give_up(&self) {
-        self.say("failed".to_owned());
-    }
-
-    fn say(&self, line: String) {
+    pub fn say(&self, line: String) {
         (self.say)(line);
     }
 

@@ -8,9 +8,6 @@ const EACH: u64 = 5;
 
 pub fn case() {
     let failovers: u64 = number("JETON_CRASH_FAILOVERS", 1);
-    if !is_installed() {
-        return;
-    }
     let mut cluster = Cluster::start();
     let mut workers = Workers::new(&cluster.url());
     let mut longest = Duration::ZERO;

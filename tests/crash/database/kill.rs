@@ -5,9 +5,6 @@ use super::*;
 
 pub fn case() {
     let rounds: u64 = number("JETON_CRASH_DATABASE_ROUNDS", 3);
-    if !is_installed() {
-        return;
-    }
     let server = Server::start("kill", "-c fsync=off").expect("a server");
     let mut workers = Workers::new(&server.url());
     let mut crashes = 0;

@@ -31,7 +31,7 @@ const LONGEST_CALL: Duration = Duration::from_secs(3 * TIMEOUT);
 const LONGEST_OUTAGE: Duration = Duration::from_secs(30);
 
 /// Returns whether PostgreSQL is installed. If it is not, prints that the test is skipped.
-fn is_installed() -> bool {
+pub fn is_installed() -> bool {
     let found = binaries().is_some();
     if !found {
         jeton_programs::skip_without("PostgreSQL", &["postgresql"]);
@@ -79,7 +79,7 @@ pub fn child() {
         match done {
             Ok(()) => {}
             Err(Error::DeviceError) => {
-                worker.give_up();
+                worker.say("failed".to_owned());
                 sleep(Duration::from_millis(20));
             }
             Err(reason) => panic!("{reason:?}"),
