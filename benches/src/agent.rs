@@ -60,7 +60,7 @@ impl Drop for Server {
 }
 
 /// Measures all rows that this machine has, prints the figures and writes the page.
-pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
     build()?;
     let directory = temporary()?;
     let directory = directory.path();
@@ -75,20 +75,20 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
 
 /// Builds the agent and its client module with TLS: neither is a library that the benches could
 /// depend on.
-fn build() -> Result<(), String> {
+fn build() -> Result<(), AnyError> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--release", "-p", "jeton-agent", "-p", "jeton-agent-client"]);
     command.args(["--features", "jeton-agent-client/tls"]).current_dir(root());
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        other => Err(format!("{command:?}: {other:?}")),
+        other => Err(format!("{command:?}: {other:?}").into()),
     }
 }
 
-fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server>), String> {
-    let ours = |name: &str| -> Result<String, String> {
+fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server>), AnyError> {
+    let ours = |name: &str| -> Result<String, AnyError> {
         let tokens = directory.join(name);
-        fs::create_dir_all(&tokens).map_err(|reason| reason.to_string())?;
+        fs::create_dir_all(&tokens)?;
         Ok(parameters(&tokens, "aws-lc"))
     };
     let row = |name, library: PathBuf, reserved: Option<String>, token| {
@@ -118,8 +118,7 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
 
     if Path::new(P11_KIT).exists() {
         let reserved = ours("p11-kit")?;
-        open_token(&artefacts.module, Some(&reserved), &TokenAccess::Initialise)
-            .map_err(|error| error.to_string())?;
+        open_token(&artefacts.module, Some(&reserved), &TokenAccess::Initialise)?;
         let (server, address) = start_p11_kit(artefacts, directory)?;
         rows.push(Row {
             environment: vec![("P11_KIT_SERVER_ADDRESS".to_owned(), address.into())],
@@ -130,16 +129,15 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
     }
     if let Some(library) = Known::SoftHsm2.library() {
         let below = directory.join(SOFTHSM);
-        let sandbox = Sandbox::fresh(Known::SoftHsm2, &below, None).map_err(|error| error.to_string())?;
+        let sandbox = Sandbox::fresh(Known::SoftHsm2, &below, None)?;
         let environment = sandbox.environment;
         rows.push(Row { environment, ..row(SOFTHSM, library, sandbox.reserved, sandbox.token) });
     }
     Ok((rows, servers))
 }
 
-fn start_agent(directory: &Path) -> Result<(Server, u16), String> {
-    let text = |reason: std::io::Error| reason.to_string();
-    fs::create_dir_all(directory.join("agent")).map_err(text)?;
+fn start_agent(directory: &Path) -> Result<(Server, u16), AnyError> {
+    fs::create_dir_all(directory.join("agent"))?;
     let configuration = configuration(directory, "agent")?;
     for (name, more) in
         [("ca", ""), ("localhost", "-CA ca.pem -CAkey ca.key"), ("client", "-CA ca.pem -CAkey ca.key")]
@@ -154,34 +152,34 @@ fn start_agent(directory: &Path) -> Result<(Server, u16), String> {
         command.args(arguments.split_whitespace()).current_dir(directory);
         jeton_child::output(command)?;
     }
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
-    let port = listener.local_addr().map_err(text)?.port();
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
     drop(listener);
     let path = directory.display();
     let rules = format!(
         "[[client]]\n[tls]\nlisten = '127.0.0.1:{port}'\ncertificate = '{path}/localhost.pem'\n\
          key = '{path}/localhost.key'\nauthority = '{path}/ca.pem'\n"
     );
-    fs::write(directory.join("rules.toml"), rules).map_err(text)?;
+    fs::write(directory.join("rules.toml"), rules)?;
     let socket = directory.join("agent.socket");
     let mut command = Command::new(target_directory().join("release/jeton-agent"));
     command.arg("--socket").arg(&socket).arg("--state").arg(directory);
     command.arg("--rules").arg(directory.join("rules.toml")).env("JETON_CONF", configuration);
-    let server = Server(command.env_remove("JETON_DIR").stdin(Stdio::null()).spawn().map_err(text)?);
+    let server = Server(command.env_remove("JETON_DIR").stdin(Stdio::null()).spawn()?);
     wait_for(&socket)?;
     Ok((server, port))
 }
 
 /// Writes the configuration of a server whose tokens are in the directory with its name.
-fn configuration(directory: &Path, name: &str) -> Result<PathBuf, String> {
+fn configuration(directory: &Path, name: &str) -> Result<PathBuf, AnyError> {
     let (path, tokens) = (directory.join(format!("{name}.toml")), directory.join(name));
     let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
-    fs::write(&path, settings).map_err(|reason| reason.to_string())?;
+    fs::write(&path, settings)?;
     Ok(path)
 }
 
 /// Starts `p11-kit server` with our module. Returns its address.
-fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, String), String> {
+fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, String), AnyError> {
     let configuration = configuration(directory, "p11-kit")?;
     let socket = directory.join("p11-kit.socket");
     let mut command = Command::new("p11-kit");
@@ -193,25 +191,25 @@ fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, Str
     Ok((server, format!("unix:path={}", socket.display())))
 }
 
-fn wait_for(socket: &Path) -> Result<(), String> {
+fn wait_for(socket: &Path) -> Result<(), AnyError> {
     let start = Instant::now();
     while UnixStream::connect(socket).is_err() {
         if start.elapsed() > Duration::from_secs(20) {
-            return Err(format!("{}: no answer", socket.display()));
+            return Err(format!("{}: no answer", socket.display()).into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
-fn client(row: &Row, reached: &Reached) -> Result<Child, String> {
+fn client(row: &Row, reached: &Reached) -> Result<Child, AnyError> {
     let mut command = child::of_role(&Role::Served(reached.clone()));
     command.envs(row.environment.clone());
-    Child::start(&mut command).map_err(|reason| reason.to_string())
+    Ok(Child::start(&mut command)?)
 }
 
 /// Measures the operations, and returns the tables.
-fn operations(rows: &[Row]) -> Result<String, String> {
+fn operations(rows: &[Row]) -> Result<String, AnyError> {
     let mut clients = Vec::new();
     for row in rows {
         let mut child = client(row, &row.reached)?;
@@ -272,7 +270,7 @@ fn processor_time(process: u32) -> f64 {
 }
 
 /// Starts clients that have logged in and wait for an order to sign.
-fn signers(row: &Row, count: usize) -> Result<Vec<Child>, String> {
+fn signers(row: &Row, count: usize) -> Result<Vec<Child>, AnyError> {
     let token = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
     let reached = Reached { only_signs: true, token, ..row.reached.clone() };
     let start = |_| {
@@ -284,14 +282,14 @@ fn signers(row: &Row, count: usize) -> Result<Vec<Child>, String> {
 }
 
 /// Lets this number of clients sign at the same time. Returns the number of signatures of each.
-fn sign_together(row: &Row, clients: usize) -> Result<Vec<u64>, String> {
+fn sign_together(row: &Row, clients: usize) -> Result<Vec<u64>, AnyError> {
     let mut children = signers(row, clients)?;
     children.iter_mut().for_each(|child| child.tell(&TOGETHER.as_secs()));
     let count = |child: &mut Child| child.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"));
-    children.iter_mut().map(count).collect()
+    Ok(children.iter_mut().map(count).collect::<Result<_, _>>()?)
 }
 
-fn together(agent: &Row) -> Result<String, String> {
+fn together(agent: &Row) -> Result<String, AnyError> {
     let mut text = String::from(
         "\n## Several clients\n\n| clients | P-256 signatures in a second, all together | the slowest divided by the mean |\n|--:|--:|--:|\n",
     );
@@ -312,7 +310,7 @@ fn together(agent: &Row) -> Result<String, String> {
 }
 
 /// Measures by how much idle clients make the agent grow.
-fn idle(agent: &Row) -> Result<String, String> {
+fn idle(agent: &Row) -> Result<String, AnyError> {
     let server = agent.server.ok_or("no agent")?;
     let resident = || resident_of(server) as f64 / f64::from(1 << 20);
     let before = resident();
@@ -326,7 +324,7 @@ fn idle(agent: &Row) -> Result<String, String> {
     Ok(text)
 }
 
-fn heading() -> Result<String, String> {
+fn heading() -> Result<String, AnyError> {
     // `p11-kit` does not say its version.
     let mut command = Command::new("dpkg-query");
     command.args(["--show", "--showformat=p11-kit ${Version}", "p11-kit"]);
@@ -345,15 +343,13 @@ fn heading() -> Result<String, String> {
 }
 
 /// The child: does the operations that its parent asks for.
-pub(crate) fn serve(reached: &Reached) -> Result<(), String> {
-    let opened = open_token(&reached.library, reached.reserved.as_deref(), &reached.token);
-    let (module, slot, pin) = opened.map_err(|error| error.to_string())?;
-    let token = ModuleToken::open("child", &module, slot, &pin, Home::Session);
-    let token = token.map_err(|failure| failure.to_string())?;
+pub(crate) fn serve(reached: &Reached) -> Result<(), AnyError> {
+    let (module, slot, pin) = open_token(&reached.library, reached.reserved.as_deref(), &reached.token)?;
+    let token = ModuleToken::open("child", &module, slot, &pin, Home::Session)?;
     if reached.only_signs {
         return sign_when_told(&token);
     }
-    token.fill(0..10, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
+    token.fill(0..10, Home::Session, 1, &|| false)?;
     let mut operations = all(&token);
     let names: Vec<_> = operations.iter().map(|(name, operation)| (*name, operation.is_some())).collect();
     jeton_child::say(&names);
@@ -395,7 +391,7 @@ fn all(token: &ModuleToken) -> Vec<(&'static str, Option<Boxed<'_>>)> {
 }
 
 /// The child: signs for the number of seconds that its parent says, and answers how often it did.
-fn sign_when_told(token: &ModuleToken) -> Result<(), String> {
+fn sign_when_told(token: &ModuleToken) -> Result<(), AnyError> {
     jeton_child::say(&true);
     let Some(seconds) = jeton_child::heard::<u64>() else { return Ok(()) };
     let pair = named("p256");

@@ -24,7 +24,7 @@ impl Artefacts {
     }
 
     /// Returns the modules, after a build of the one with the null backend.
-    pub fn with_null() -> Result<Self, String> {
+    pub fn with_null() -> Result<Self, AnyError> {
         let target = target_directory();
         let arguments = ["build", "--release", "-p", "jeton-pkcs11", "--no-default-features"];
         let more = ["--features", "null-backend", "--config", FAST_SQLITE, "--target-dir"];
@@ -34,8 +34,8 @@ impl Artefacts {
         println!("{command:?}");
         match command.status() {
             Ok(status) if status.success() => Ok(Self::of(&target)),
-            Ok(status) => Err(format!("{command:?}: {status}")),
-            Err(error) => Err(format!("cargo: {error}")),
+            Ok(status) => Err(format!("{command:?}: {status}").into()),
+            Err(error) => Err(format!("cargo: {error}").into()),
         }
     }
 
@@ -61,14 +61,13 @@ pub fn data_directory() -> PathBuf {
 }
 
 /// Makes a temporary directory below cargo's target directory, on the disk that the bench measures.
-pub fn temporary() -> Result<tempfile::TempDir, String> {
-    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
-    directory.map_err(|error| error.to_string())
+pub fn temporary() -> Result<tempfile::TempDir, AnyError> {
+    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory())?)
 }
 
-pub fn write_page(name: &str, text: &str) -> Result<(), String> {
+pub fn write_page(name: &str, text: &str) -> Result<(), AnyError> {
     let path = root().join("docs/benchmarks").join(name);
-    fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))
+    Ok(fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))?)
 }
 
 /// Returns the library parameters of one of our modules, with its tokens in this directory. The

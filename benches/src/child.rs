@@ -116,18 +116,18 @@ pub fn below(program: &str, arguments: &[&str], role: &Role) -> Command {
 }
 
 /// Runs a child to its end, and returns the JSON that it prints. Nothing counts as `null`.
-pub fn ask<T: DeserializeOwned>(command: Command) -> Result<T, String> {
+pub fn ask<T: DeserializeOwned>(command: Command) -> Result<T, AnyError> {
     let (said, _) = jeton_child::output(command)?;
     let said = if said.is_empty() { "null" } else { &said };
-    serde_json::from_str(said).map_err(|reason| format!("{reason}: {said:?}"))
+    Ok(serde_json::from_str(said).map_err(|reason| format!("{reason}: {said:?}"))?)
 }
 
 /// Lets each of `count` columns take a turn in each round, in changing order.
 pub fn in_turns(
     rounds: usize,
     count: usize,
-    mut turn: impl FnMut(usize) -> Result<(), String>,
-) -> Result<(), String> {
+    mut turn: impl FnMut(usize) -> Result<(), AnyError>,
+) -> Result<(), AnyError> {
     (0..rounds).try_for_each(|round| (0..count).try_for_each(|place| turn((place + round) % count)))
 }
 

@@ -26,31 +26,29 @@ struct Key {
     times: [Vec<f64>; RESERVES.len()],
 }
 
-pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
     let directory = temporary()?;
-    let module = Module::load(&artefacts.module).map_err(|reason| reason.to_string())?;
+    let module = Module::load(&artefacts.module)?;
     let reserved = |reserve: u64| {
         format!("{}, stateful = {{ reserve = {reserve} }}", parameters(directory.path(), "aws-lc"))
     };
-    let text = |failure: Failure| failure.to_string();
     let (mut keys, mut table) = (Vec::new(), Table::new(1, ["key", "generation"]));
-    module.initialize(Some(&reserved(1))).map_err(text)?;
-    let slot = module.slots(true).map_err(text)?[0];
-    initialise(&module, slot, "bench", SO_PIN, PIN).map_err(|reason| reason.to_string())?;
-    generate(&module, &mut keys, &mut table).map_err(text)?;
-    module.finalize().map_err(text)?;
+    module.initialize(Some(&reserved(1)))?;
+    let slot = module.slots(true)?[0];
+    initialise(&module, slot, "bench", SO_PIN, PIN)?;
+    generate(&module, &mut keys, &mut table)?;
+    module.finalize()?;
 
-    let (disk, mut syncs) = (File::create(directory.path().join("disk")), Vec::new());
-    let disk = disk.map_err(|reason| reason.to_string())?;
+    let (disk, mut syncs) = (File::create(directory.path().join("disk"))?, Vec::new());
     for _ in 0..TURNS {
-        syncs.push(write_to_disk(&disk).map_err(|reason| reason.to_string())?);
+        syncs.push(write_to_disk(&disk)?);
         for (place, reserve) in RESERVES.into_iter().enumerate() {
-            module.initialize(Some(&reserved(reserve))).map_err(text)?;
+            module.initialize(Some(&reserved(reserve)))?;
             for key in &mut keys {
-                let seconds = sign(&module, key).map_err(text)?;
+                let seconds = sign(&module, key)?;
                 key.times[place].extend(seconds);
             }
-            module.finalize().map_err(text)?;
+            module.finalize()?;
         }
     }
     let headings = RESERVES.map(|reserve| format!("reserve {reserve}"));

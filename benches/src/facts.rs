@@ -104,11 +104,11 @@ fn path(name: &str) -> PathBuf {
     data_directory().join("facts").join(format!("{name}.json"))
 }
 
-pub fn write(name: &str, facts: &impl Serialize) -> Result<(), String> {
+pub fn write(name: &str, facts: &impl Serialize) -> Result<(), AnyError> {
     let path = path(name);
-    let text = serde_json::to_string_pretty(facts).map_err(|error| error.to_string())?;
+    let text = serde_json::to_string_pretty(facts)?;
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::write(&path, text)).map_err(|error| format!("{}: {error}", path.display()))
+    Ok(made.and_then(|()| fs::write(&path, text)).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 /// Reads one of the files, if it exists.

@@ -19,7 +19,7 @@ use crate::rows::{self, Maker, Row};
 use crate::suite::{ALL, Rows, Suite};
 
 /// Measures all groups that the command line asks for, with tokens below `directory`.
-pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {
+pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), AnyError> {
     let started = SystemTime::now();
     let mut suite = Suite::new(filter);
     let rows = rows::open(&mut suite, directory, artefacts);

@@ -60,7 +60,7 @@ const COUNTED: [(&str, Counted); 10] = [
 ];
 
 /// Counts and prints the results. If valgrind is missing, prints that instead.
-pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("instructions are not counted: valgrind is not installed");
         return Ok(());
@@ -96,8 +96,8 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
 /// Returns the difference between the counts of the two runs, for one repetition.
 pub(crate) fn difference(
     role: impl Fn(&Path, u64) -> Role,
-    count: impl Fn(&Role) -> Result<u64, String>,
-) -> Result<f64, String> {
+    count: impl Fn(&Role) -> Result<u64, AnyError>,
+) -> Result<f64, AnyError> {
     let mut totals = [0; 2];
     for (total, repetitions) in totals.iter_mut().zip(COUNTS) {
         let directory = temporary()?;
@@ -108,17 +108,17 @@ pub(crate) fn difference(
 }
 
 /// Returns the instructions that callgrind counts, from its line `Collected : …`.
-pub(crate) fn count_instructions(role: &Role) -> Result<u64, String> {
+pub(crate) fn count_instructions(role: &Role) -> Result<u64, AnyError> {
     let arguments = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let (_, said) = jeton_child::output(child::below("valgrind", &arguments, role))?;
-    number_behind(&said, "Collected :").ok_or(format!("callgrind counted nothing:\n{said}"))
+    Ok(number_behind(&said, "Collected :").ok_or(format!("callgrind counted nothing:\n{said}"))?)
 }
 
 /// Returns the allocations that memcheck counts, from its line `total heap usage: … allocs`.
-fn count_allocations(role: &Role) -> Result<u64, String> {
+fn count_allocations(role: &Role) -> Result<u64, AnyError> {
     let arguments = ["--tool=memcheck", "--undef-value-errors=no"];
     let (_, said) = jeton_child::output(child::below("valgrind", &arguments, role))?;
-    number_behind(&said, "total heap usage:").ok_or(format!("memcheck counted nothing:\n{said}"))
+    Ok(number_behind(&said, "total heap usage:").ok_or(format!("memcheck counted nothing:\n{said}"))?)
 }
 
 fn number_behind(text: &str, words: &str) -> Option<u64> {
@@ -133,7 +133,7 @@ fn named_operation(operation: &str) -> Outcome<Counted> {
 }
 
 /// The child: repeats an operation of the module.
-pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), String> {
+pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), AnyError> {
     let token = ModuleToken::fresh(instance, Home::Session)?;
     let mut operation = match named_operation(&repeated.operation)? {
         Counted::Signature(pair, scheme) => {
@@ -143,7 +143,7 @@ pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), Stri
         Counted::Sealing(len) => token.sealing(Aead::AesGcm, token.cipher_key(Aead::AesGcm)?, len)?,
         Counted::Messages(len) => token.sealing_messages(token.cipher_key(Aead::AesGcm)?, len)?,
         Counted::Search(objects) => {
-            token.fill(0..objects, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
+            token.fill(0..objects, Home::Session, 1, &|| false)?;
             token.searching(Findable::Label, objects)?
         }
         Counted::Session => token.sessions()?,
@@ -156,7 +156,7 @@ pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), Stri
 }
 
 /// The child: repeats an operation of the baseline.
-pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
+pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), AnyError> {
     let repetitions = repeated.count;
     match named_operation(&repeated.operation)? {
         Counted::Signature(pair, scheme) => {
@@ -171,7 +171,7 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
         | Counted::Session
         | Counted::Creation
         | Counted::Generation
-        | Counted::Reading => return Err("the baseline has no sessions and no objects".to_owned()),
+        | Counted::Reading => return Err("the baseline has no sessions and no objects".into()),
     }
     Ok(())
 }

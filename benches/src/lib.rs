@@ -59,3 +59,6 @@ use self::operation::Boxed;
 use self::scheme::{Aead, Kind, Pair, Scheme, named};
 use self::settings::Settings;
 use self::target::{Home, ModuleToken, Outcome, aes_object};
+
+/// An error whose text the command prints.
+pub type AnyError = Box<dyn std::error::Error + Send + Sync>;

@@ -23,7 +23,7 @@ fn main() {
         Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
             let usage = "report | instructions | startup | store | agent | counted | tokens [MOST] | timing [LIBRARY [BACKEND]]";
-            Err(format!("usage: jeton-benches {usage}"))
+            Err(format!("usage: jeton-benches {usage}").into())
         }
     };
     if let Err(reason) = outcome {

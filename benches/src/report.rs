@@ -25,15 +25,14 @@ const README_END: &str = "<!-- benchmarks end -->";
 const FRONT_PAGE: [&str; 3] = ["sign/p256", "sign/rsa2048-pkcs", "object/create-token"];
 
 /// Writes the page, the table of all rows and the plots to `docs/`, and the table of the README.
-pub fn write() -> Result<(), String> {
+pub fn write() -> Result<(), AnyError> {
     let data = Data::read()?;
     let docs = root().join("docs");
     let beside = docs.join("benchmarks");
-    fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
+    fs::create_dir_all(&beside)?;
     plots::draw(&data, &beside)?;
     let readme = root().join("README.md");
-    write_between(&readme, README_BEGIN, README_END, &tables::compared(&data, &FRONT_PAGE))
-        .map_err(|error| error.to_string())?;
+    write_between(&readme, README_BEGIN, README_END, &tables::compared(&data, &FRONT_PAGE))?;
     save(&docs.join("benchmarks.md"), &page::page(&data))?;
     save(&beside.join("rows.tsv"), &tables::every_row(&data))
 }
@@ -43,7 +42,7 @@ fn markdown(table: &Table) -> String {
     table.markdown()
 }
 
-fn save(path: &Path, text: &str) -> Result<(), String> {
+fn save(path: &Path, text: &str) -> Result<(), AnyError> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     println!("{}", path.display());
     Ok(())

@@ -7,14 +7,14 @@ use crate::{agent, groups, instructions, rows, settings, startup, store, timing,
 /// Does the work of the role and ends the process, if this process is a child.
 pub fn if_child() {
     let Some(role) = jeton_child::role() else { return };
-    if let Err(reason) = role.and_then(work) {
+    if let Err(reason) = role.map_err(AnyError::from).and_then(work) {
         eprintln!("{reason}");
         std::process::exit(1);
     }
     std::process::exit(0);
 }
 
-fn work(role: Role) -> Result<(), String> {
+fn work(role: Role) -> Result<(), AnyError> {
     match role {
         Role::Compare { directory } => groups::run(filter(), &directory, &Artefacts::of(&target_directory())),
         Role::Count(instance, repeated) => instructions::count(&instance, &repeated),
@@ -38,7 +38,7 @@ fn filter() -> Option<String> {
 /// Starts one child, which measures the groups that the filter selects. The child's tokens are in a
 /// temporary directory. Without a filter, also builds and measures the null backend, and measures
 /// loading, memory, instructions, many tokens and tokens in a database.
-pub fn compare() -> Result<(), String> {
+pub fn compare() -> Result<(), AnyError> {
     let artefacts = if filter().is_none() { Artefacts::with_null()? } else { Artefacts::without_null() };
     let directory = temporary()?;
     let data = data_directory();
@@ -53,11 +53,11 @@ pub fn compare() -> Result<(), String> {
     }
     if filter().is_none() && data.is_dir() {
         // The report describes one run, so the data of earlier runs is removed.
-        fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
+        fs::remove_dir_all(&data)?;
     }
-    let status = command.status().map_err(|error| error.to_string())?;
+    let status = command.status()?;
     if !status.success() {
-        return Err(format!("the child process: {status}"));
+        return Err(format!("the child process: {status}").into());
     }
     if filter().is_none() {
         startup::measure(&artefacts)?;

@@ -1,7 +1,6 @@
 //! File size, loading time and memory. A fresh process measures each time and each use of memory.
 
 use jeton_laboratory::memory::resident;
-use jeton_peers::Error;
 
 use super::*;
 use crate::child::Objects;
@@ -14,10 +13,10 @@ const FEW_OBJECTS: usize = 10_000;
 const MAKERS: usize = 8;
 
 /// Measures our modules only. Prints the results and stores them for the report.
-pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
     let mut startup = Startup::default();
     for (name, path) in [("jeton", &artefacts.module), ("jeton-null", &artefacts.null)] {
-        let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
+        let size = fs::metadata(path)?.len();
         println!("{name}: {:.2} MB", size as f64 / 1e6);
         startup.sizes.push((name.to_owned(), size));
     }
@@ -30,7 +29,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     facts::write(facts::file::STARTUP, &startup)
 }
 
-fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
+fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), AnyError> {
     let mut times = Vec::new();
     for _ in 0..LOADS {
         let directory = temporary()?;
@@ -44,16 +43,16 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
 }
 
 /// The child: loads and initialises the module with an empty directory and prints the milliseconds.
-pub(crate) fn load(instance: &Instance) -> Result<(), String> {
+pub(crate) fn load(instance: &Instance) -> Result<(), AnyError> {
     let reserved = instance.parameters();
     let start = Instant::now();
-    let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
-    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
+    let module = Module::load(&instance.library)?;
+    module.initialize(Some(&reserved))?;
     jeton_child::say(&(start.elapsed().as_secs_f64() * 1e3));
     Ok(())
 }
 
-fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Memory, String> {
+fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Memory, AnyError> {
     let directory = temporary()?;
     let instance = Instance::of(library, directory.path(), BACKEND);
     let measured = if home == Home::Token {
@@ -78,21 +77,21 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
 
 /// The child: makes or loads this number of objects. Prints by how many bytes its memory grew,
 /// unless it only stored them.
-pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Result<(), String> {
+pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Result<(), AnyError> {
     if kind == Objects::Stored {
-        return stored(instance, objects).map_err(|error| error.to_string());
+        return stored(instance, objects);
     }
     let token = ModuleToken::fresh(instance, Home::Session)?;
     let before = resident();
     let (kept, threads) = if kind == Objects::Store { (Home::Token, MAKERS) } else { (Home::Session, 1) };
-    token.fill(0..objects, kept, threads, &|| false).map_err(|failure| failure.to_string())?;
+    token.fill(0..objects, kept, threads, &|| false)?;
     if kind == Objects::Session {
         jeton_child::say(&resident().saturating_sub(before));
     }
     Ok(())
 }
 
-fn stored(instance: &Instance, objects: usize) -> Result<(), Error> {
+fn stored(instance: &Instance, objects: usize) -> Result<(), AnyError> {
     let module = Module::load(&instance.library)?;
     module.initialize(Some(&instance.parameters()))?;
     let before = resident();

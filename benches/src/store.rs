@@ -43,13 +43,13 @@ struct Place<'a> {
     url: Option<String>,
 }
 
-pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
     let Some(server) = Server::start("bench", "") else {
         println!("the store is not measured: PostgreSQL is not installed");
         return Ok(());
     };
     // The server's files are in this directory, too. So both stores use the same disk.
-    let directory = tempfile::tempdir().map_err(|reason| reason.to_string())?;
+    let directory = tempfile::tempdir()?;
     let place = |name, url| Place { name, artefacts, directory: directory.path(), url };
     let places = [place("file", None), place("database", Some(server.url()))];
     if jeton_child::output(child::of_role(&Role::Load(places[1].instance("trial")))).is_err() {
@@ -77,15 +77,15 @@ type Add<'a> = dyn FnMut(&str, [Option<Vec<f64>>; 2]) + 'a;
 
 /// Measures what a change waits for at least: a write to the disk of the machine, and a commit of
 /// the server without Jeton.
-fn limits(server: &Server, directory: &Path, add: &mut Add<'_>) -> Result<(), String> {
+fn limits(server: &Server, directory: &Path, add: &mut Add<'_>) -> Result<(), AnyError> {
     let (mut disk, mut commits) = (Vec::new(), Vec::new());
     pgbench(server, directory, &["--initialize", "--init-steps=dtgp", "--quiet"])?;
     let script = directory.join("commit.sql");
     let sql = "UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n";
-    fs::write(&script, sql).map_err(|reason| reason.to_string())?;
-    let file = File::create(directory.join("disk")).map_err(|reason| reason.to_string())?;
+    fs::write(&script, sql)?;
+    let file = File::create(directory.join("disk"))?;
     for _ in 0..TURNS {
-        disk.push(write_to_disk(&file).map_err(|reason| reason.to_string())?);
+        disk.push(write_to_disk(&file)?);
         commits.push(commit(server, directory, &script)?);
     }
     add("a write of 4 KiB and `fdatasync`, without Jeton", [Some(disk), None]);
@@ -106,35 +106,36 @@ pub(crate) fn write_to_disk(file: &File) -> std::io::Result<f64> {
 }
 
 /// Returns the median time of a commit of one client of `pgbench`.
-fn commit(server: &Server, directory: &Path, script: &Path) -> Result<f64, String> {
+fn commit(server: &Server, directory: &Path, script: &Path) -> Result<f64, AnyError> {
     let (count, script) = (format!("--transactions={CHANGES}"), format!("--file={}", script.display()));
     let log = format!("--log-prefix={}", directory.join("commits").display());
     pgbench(server, directory, &["--no-vacuum", "--log", &count, &script, &log])?;
     let mut times = Vec::new();
-    for entry in fs::read_dir(directory).map_err(|reason| reason.to_string())?.flatten() {
+    for entry in fs::read_dir(directory)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with("commits") {
-            let text = fs::read_to_string(entry.path()).map_err(|reason| reason.to_string())?;
+            let text = fs::read_to_string(entry.path())?;
             // The third number of a line is the time in microseconds.
             let time = |line: &str| line.split(' ').nth(2)?.parse::<f64>().ok();
             times.extend(text.lines().filter_map(time).map(|time| time / 1e6));
-            fs::remove_file(entry.path()).map_err(|reason| reason.to_string())?;
+            fs::remove_file(entry.path())?;
         }
     }
-    if times.is_empty() { Err("pgbench wrote no times".to_owned()) } else { Ok(median(times)) }
+    if times.is_empty() { Err("pgbench wrote no times".into()) } else { Ok(median(times)) }
 }
 
-fn pgbench(server: &Server, directory: &Path, arguments: &[&str]) -> Result<(), String> {
+fn pgbench(server: &Server, directory: &Path, arguments: &[&str]) -> Result<(), AnyError> {
     let mut command = program("pgbench")?;
     command.arg("--host").arg(&server.directory).arg(format!("--port={}", server.port));
     command.args(["--username", USER]).args(arguments).arg("postgres").current_dir(directory);
-    jeton_child::output(command).map(drop)
+    jeton_child::output(command)?;
+    Ok(())
 }
 
-fn program(name: &str) -> Result<Command, String> {
+fn program(name: &str) -> Result<Command, AnyError> {
     Ok(Command::new(binaries().ok_or("PostgreSQL is not installed")?.join(name)))
 }
 
-fn changes(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
+fn changes(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), AnyError> {
     let instances = places.each_ref().map(|place| place.instance("changes"));
     for instance in &instances {
         run(instance, Work::Prepare(0))?;
@@ -156,7 +157,7 @@ fn changes(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn starts(places: &[Place<'_>; 2], count: usize, shown: &str, add: &mut Add<'_>) -> Result<(), String> {
+fn starts(places: &[Place<'_>; 2], count: usize, shown: &str, add: &mut Add<'_>) -> Result<(), AnyError> {
     let instances = places.each_ref().map(|place| place.instance(&format!("start{count}")));
     for instance in &instances {
         run(instance, Work::Prepare(count))?;
@@ -172,7 +173,7 @@ fn starts(places: &[Place<'_>; 2], count: usize, shown: &str, add: &mut Add<'_>)
     Ok(())
 }
 
-fn notices(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
+fn notices(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), AnyError> {
     let [file, database] = places.each_ref().map(|place| {
         let instance = place.instance("notices");
         run(&instance, Work::Prepare(0))?;
@@ -185,7 +186,7 @@ fn notices(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
 }
 
 /// Counts the instructions of a signature with each store. Returns a paragraph of the page.
-fn counted(places: &[Place<'_>; 2]) -> Result<String, String> {
+fn counted(places: &[Place<'_>; 2]) -> Result<String, AnyError> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Ok("\nInstructions were not counted: valgrind is not installed.\n".to_owned());
     }
@@ -204,7 +205,7 @@ fn counted(places: &[Place<'_>; 2]) -> Result<String, String> {
     Ok(text)
 }
 
-fn run(instance: &Instance, work: Work) -> Result<Times, String> {
+fn run(instance: &Instance, work: Work) -> Result<Times, AnyError> {
     let times = child::ask::<Option<Times>>(child::of_role(&Role::Store(instance.clone(), work)))?;
     Ok(times.unwrap_or_default())
 }
@@ -220,7 +221,7 @@ impl Place<'_> {
     }
 }
 
-fn heading() -> Result<String, String> {
+fn heading() -> Result<String, AnyError> {
     let mut command = program("postgres")?;
     command.arg("--version");
     let (version, _) = jeton_child::output(command)?;
@@ -244,31 +245,30 @@ pub(crate) fn shown(Interval { value, low, high }: Interval) -> String {
     format!("{value} ({low} to {high})")
 }
 
-pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), String> {
-    fs::create_dir_all(&instance.directory).map_err(|reason| reason.to_string())?;
-    let module = Module::load(&instance.library).map_err(|reason| reason.to_string())?;
-    let text = |failure: Failure| failure.to_string();
+pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), AnyError> {
+    fs::create_dir_all(&instance.directory)?;
+    let module = Module::load(&instance.library)?;
     let times = match work {
         Work::Prepare(count) => return prepare(instance, count),
-        Work::Notice => return notice(&module, instance).map_err(text),
+        Work::Notice => return Ok(notice(&module, instance)?),
         Work::Sign(count) => return sign_often(instance, count),
-        Work::Change => change(&module, instance).map_err(text)?,
-        Work::Start(count) => start(&module, instance, count).map_err(text)?,
+        Work::Change => change(&module, instance)?,
+        Work::Start(count) => start(&module, instance, count)?,
         Work::Tell => tell(&module, instance)?,
     };
     jeton_child::say(&times);
     Ok(())
 }
 
-fn sign_often(instance: &Instance, count: u64) -> Result<(), String> {
+fn sign_often(instance: &Instance, count: u64) -> Result<(), AnyError> {
     let (token, pair) = (ModuleToken::fresh(instance, Home::Token)?, named("p256"));
     token.signing(pair, Scheme::Ecdsa, token.pair(pair)?)?.time(count);
     Ok(())
 }
 
-fn prepare(instance: &Instance, count: usize) -> Result<(), String> {
+fn prepare(instance: &Instance, count: usize) -> Result<(), AnyError> {
     let token = ModuleToken::fresh(instance, Home::Token)?;
-    token.fill(0..count, Home::Token, MAKERS, &|| false).map_err(|failure| failure.to_string())?;
+    token.fill(0..count, Home::Token, MAKERS, &|| false)?;
     Ok(())
 }
 
@@ -349,30 +349,29 @@ fn label_of(number: usize) -> String {
 
 /// Creates keys, and destroys them while another process signs. Returns the times until the other
 /// process notices each.
-fn tell(module: &Module, instance: &Instance) -> Result<Times, String> {
-    let session = begin(module, instance).map_err(|failure| failure.to_string())?;
-    let other = Child::start(&mut child::of_role(&Role::Store(instance.clone(), Work::Notice)));
-    let mut other = other.map_err(|reason| reason.to_string())?;
-    let mut next = |word: &str| -> Result<f64, String> {
+fn tell(module: &Module, instance: &Instance) -> Result<Times, AnyError> {
+    let session = begin(module, instance)?;
+    let mut other = Child::start(&mut child::of_role(&Role::Store(instance.clone(), Work::Notice)))?;
+    let mut next = |word: &str| -> Result<f64, AnyError> {
         let line = other.line(PATIENCE).map_err(|silence| format!("the other process: {silence:?}"))?;
         let time = line.strip_prefix(word).and_then(|time| time.trim().parse().ok());
-        time.ok_or_else(|| format!("the other process said {line:?}"))
+        Ok(time.ok_or_else(|| format!("the other process said {line:?}"))?)
     };
     let (mut found, mut stopped) = (Vec::new(), Vec::new());
     next(READY)?;
     for number in 0..NOTICES {
         // The other process asks once a second. The changes come at different times of this second.
         std::thread::sleep(Duration::from_millis(500 + 97 * number as u64));
-        let key = new_key(&session, &label_of(number)).map_err(|failure| failure.to_string())?;
+        let key = new_key(&session, &label_of(number))?;
         let created = seconds();
         found.push((next(NOTICED)? - created).max(0.0));
         next(READY)?;
         std::thread::sleep(Duration::from_millis(500 + 89 * number as u64));
-        session.destroy_object(key).map_err(|failure| failure.to_string())?;
+        session.destroy_object(key)?;
         let destroyed = seconds();
         stopped.push((next(NOTICED)? - destroyed).max(0.0));
     }
-    other.wait().map_err(|reason| reason.to_string())?;
+    other.wait()?;
     Ok(vec![
         ("delay until another process finds a new object".to_owned(), found),
         ("delay until another process stops using a destroyed key".to_owned(), stopped),

@@ -7,8 +7,6 @@
 //! usual limit of this test, is a possible leak. |t| above 10 is a leak, as in the program dudect.
 //! With more samples |t| grows if there is a leak, and stays small if not.
 
-use jeton_peers::Error;
-
 use super::*;
 use crate::child::of_role;
 
@@ -29,7 +27,7 @@ const BACKENDS: [&str; 2] = ["aws-lc", "rustcrypto"];
 
 /// Runs `timing [LIBRARY [BACKEND]]`. Without a library it builds and tests the module of this
 /// tree. Without a backend it tests each backend. Each test has a process.
-pub fn measure(arguments: &[String]) -> Result<(), String> {
+pub fn measure(arguments: &[String]) -> Result<(), AnyError> {
     let library = match arguments.first() {
         Some(library) => PathBuf::from(library),
         None => Artefacts::without_null().module,
@@ -38,15 +36,15 @@ pub fn measure(arguments: &[String]) -> Result<(), String> {
     let given = arguments.get(1);
     for backend in BACKENDS.into_iter().filter(|backend| given.is_none_or(|given| given == backend)) {
         let status = of_role(&Role::Timing(library.clone(), backend.to_owned())).status();
-        if !status.map_err(|error| error.to_string())?.success() {
-            return Err(format!("{backend} failed"));
+        if !status?.success() {
+            return Err(format!("{backend} failed").into());
         }
     }
     Ok(())
 }
 
 /// Tests a library with one backend, in the process of this role.
-pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
+pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), AnyError> {
     let seconds = env::var("JETON_TIMING_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(SECONDS));
     let directory = temporary()?;
@@ -54,23 +52,20 @@ pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
     let reserved = parameters(directory.path(), backend)
         .replace("passes = 1", "passes = 1, retries = 4000000000")
         + ", mechanisms = { legacy = true }";
-    let run = || -> Result<(), Error> {
-        let (module, slot, _) = open_token(library, Some(&reserved), &TokenAccess::Initialise)?;
-        let session = module.open_session(slot, Access::ReadWrite)?;
-        session.login(User::User, Some(PIN))?;
-        let bench = Bench::new(&session)?;
-        bench.control(backend, time)?;
-        bench.rsa_decryption(backend, time)?;
-        bench.rsa_unwrapping(backend, time)?;
-        for cipher in [&AES, &DES3] {
-            bench.cbc_decryption(backend, time, cipher)?;
-            bench.cbc_unwrapping(backend, time, cipher)?;
-        }
-        bench.hmac_verification(backend, time)?;
-        // Last, because it logs the user out.
-        Ok(bench.login(backend, time)?)
-    };
-    run().map_err(|error| error.to_string())
+    let (module, slot, _) = open_token(library, Some(&reserved), &TokenAccess::Initialise)?;
+    let session = module.open_session(slot, Access::ReadWrite)?;
+    session.login(User::User, Some(PIN))?;
+    let bench = Bench::new(&session)?;
+    bench.control(backend, time)?;
+    bench.rsa_decryption(backend, time)?;
+    bench.rsa_unwrapping(backend, time)?;
+    for cipher in [&AES, &DES3] {
+        bench.cbc_decryption(backend, time, cipher)?;
+        bench.cbc_unwrapping(backend, time, cipher)?;
+    }
+    bench.hmac_verification(backend, time)?;
+    // Last, because it logs the user out.
+    Ok(bench.login(backend, time)?)
 }
 
 /// A session with an RSA pair.

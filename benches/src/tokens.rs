@@ -26,7 +26,7 @@ const LABEL: &str = "many";
 type Figures = [f64; 6];
 
 /// Measures up to this number of tokens, prints the figures and writes the page.
-pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
+pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), AnyError> {
     let mut table = Table::new(2, HEADER);
     for count in COUNTS.into_iter().filter(|count| *count <= most) {
         for known in [Known::Jeton, Known::SoftHsm2] {
@@ -43,9 +43,9 @@ pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
     write_page("tokens.md", &(heading() + &table.markdown()))
 }
 
-fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, String> {
+fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, AnyError> {
     let directory = temporary()?;
-    let sandbox = Sandbox::fresh(known, directory.path(), None).map_err(|reason| reason.to_string())?;
+    let sandbox = Sandbox::fresh(known, directory.path(), None)?;
     let library = match known {
         Known::Jeton => Library {
             path: artefacts.module.clone(),
@@ -107,11 +107,7 @@ fn line(known: Known, count: usize, figures: &Figures) -> [String; 8] {
     ]
 }
 
-pub(crate) fn make(library: &Library, count: usize) -> Result<(), String> {
-    make_all(library, count).map_err(|failure| failure.to_string())
-}
-
-fn make_all(library: &Library, count: usize) -> Result<(), Failure> {
+pub(crate) fn make(library: &Library, count: usize) -> Result<(), AnyError> {
     let module = load(library)?;
     for place in 0..count {
         let slots = module.slots(true)?;
@@ -136,17 +132,11 @@ fn make_all(library: &Library, count: usize) -> Result<(), Failure> {
             break;
         }
     }
-    module.finalize()
+    Ok(module.finalize()?)
 }
 
 /// The child that is measured. Prints its figures.
-pub(crate) fn count(library: &Library) -> Result<(), String> {
-    let figures = figures(library).map_err(|failure| failure.to_string())?;
-    jeton_child::say(&figures);
-    Ok(())
-}
-
-fn figures(library: &Library) -> Result<Figures, Failure> {
+pub(crate) fn count(library: &Library) -> Result<(), AnyError> {
     let start = Instant::now();
     let module = load(library)?;
     let slots = module.slots(true)?;
@@ -182,7 +172,9 @@ fn figures(library: &Library) -> Result<Figures, Failure> {
         session.sign(&digest, &mut out)?;
     }
     let signature_us = milliseconds(start) * 1e3 / SIGNATURES as f64;
-    Ok([start_ms, median(lists), login_ms, signature_us, descriptors, resident_mib])
+    let figures: Figures = [start_ms, median(lists), login_ms, signature_us, descriptors, resident_mib];
+    jeton_child::say(&figures);
+    Ok(())
 }
 
 fn load(library: &Library) -> Result<Module, Failure> {

@@ -10,7 +10,7 @@ use crate::facts::Latency;
 
 const GROUP: &str = "latency/p256-beside-rsa4096";
 
-pub(super) fn run(suite: &Suite, fixture: &Fixture) -> Result<(), String> {
+pub(super) fn run(suite: &Suite, fixture: &Fixture) -> Result<(), AnyError> {
     if !suite.wants(GROUP) {
         return Ok(());
     }
@@ -42,7 +42,7 @@ fn of_baseline(watch: Duration) -> Latency {
     })
 }
 
-fn of_module(token: &ModuleToken, watch: Duration) -> Result<Latency, String> {
+fn of_module(token: &ModuleToken, watch: Duration) -> Result<Latency, AnyError> {
     let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
     let keys = token.pair(pair)?;
     let mut signing = token.signing(pair, scheme, keys)?;
