@@ -4,6 +4,7 @@
 use std::io::BufRead;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use jeton_client::text::{from_hex, hex};
 use serde::Deserialize;
 
 pub mod uses;
@@ -60,7 +61,8 @@ fn follow(
 ) -> Result<([u8; 32], u64, Option<&'static str>), &'static str> {
     let text = std::str::from_utf8(line).map_err(|_| "is not a record")?;
     let (body, rest) = text.rsplit_once(HASH).ok_or("is not a record")?;
-    let told = rest.strip_suffix("\"}").and_then(unhex).ok_or("is not a record")?;
+    let told = rest.strip_suffix("\"}").filter(|told| told.len() == 64).and_then(from_hex);
+    let told: [u8; 32] = told.and_then(|told| told.try_into().ok()).ok_or("is not a record")?;
     let record: Record = serde_json::from_str(text).map_err(|_| "is not a record")?;
     let right = digest(&SHA256, &[&before[..], body.as_bytes(), b"}"].concat());
     let fault = if right.as_ref() != told {
@@ -71,18 +73,6 @@ fn follow(
         None
     };
     Ok((told, record.number, fault))
-}
-
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let bytes = text.as_bytes().chunks(2).map(|pair| {
-        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-        u8::from_str_radix(pair, 16).ok()
-    });
-    bytes.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -334,7 +334,7 @@ fn address(url: &str) -> Result<GeneralName, Error> {
 }
 
 /// Returns the seconds since 1970.
-fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

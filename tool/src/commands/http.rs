@@ -6,9 +6,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use der::DateTime;
+use jeton_pki::issuer::now;
 
 /// The longest head of a request and the longest body, in bytes.
 const LONGEST: usize = 64 << 10;
@@ -228,11 +229,6 @@ pub fn date(seconds: u64) -> String {
     let month = MONTHS[usize::from(time.month()) - 1];
     let (date, year, hour) = (time.day(), time.year(), time.hour());
     format!("{day}, {date:02} {month} {year} {hour:02}:{:02}:{:02} GMT", time.minutes(), time.seconds())
-}
-
-/// Returns the seconds since 1970.
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// A thread that panicked leaves no half change behind.

@@ -12,14 +12,14 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64ct::{Base64, Encoding};
 use jeton_client::text::from_hex;
 use jeton_pki::issuer::{
-    Answer, Query, Responder, Unsigned, internal_error, malformed_request, ocsp_request,
+    Answer, Query, Responder, Unsigned, internal_error, malformed_request, now, ocsp_request,
 };
 use jeton_tool::formats::certificate::public_key_of;
 use percent_encoding::percent_decode_str;
 
 use super::authority::{Authority, Ready, entry_of};
 use super::crl::revoked;
-use super::http::{Request, Response, lock, now};
+use super::http::{Request, Response, lock};
 use super::out::Output;
 use super::*;
 
