@@ -63,8 +63,6 @@ pub struct SessionInfo {
     pub state: CK_STATE,
     /// `CKF_RW_SESSION`, …
     pub flags: CK_FLAGS,
-    /// The device's own error code.
-    pub device_error: CK_ULONG,
 }
 
 impl Module {
@@ -107,12 +105,7 @@ impl Session {
         let mut info = CK_SESSION_INFO::default();
         // SAFETY: `info` is a writable CK_SESSION_INFO.
         check("C_GetSessionInfo", unsafe { get(self.handle, &mut info) }, "asking about a session")?;
-        Ok(SessionInfo {
-            slot: SlotId(info.slotID),
-            state: info.state,
-            flags: info.flags,
-            device_error: info.ulDeviceError,
-        })
+        Ok(SessionInfo { slot: SlotId(info.slotID), state: info.state, flags: info.flags })
     }
 
     /// `C_Login`. Pass no PIN if the token has a keypad of its own.

@@ -221,17 +221,14 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     expect("created", count("created") == 1 || count("created") == 0 && !acknowledged(said, "create"))?;
     expect("pair", count("pair") == 2 || count("pair") == 0 && !acknowledged(said, "pair"))?;
     if count("pair") == 2 {
-        sign_and_verify(&client, session)?;
+        let key = |flag| client.find_one(session, &none().label("pair").flag(flag, true));
+        let (mechanism, [private, public]) = (plain(M::ECDSA_SHA256), [A::SIGN, A::VERIFY].map(key));
+        let signature = client.sign(session, &mechanism, private, b"data").map_err(told("a signature"))?;
+        let verified = client.verify(session, &mechanism, public, b"data", &signature);
+        verified.map_err(told("a verification"))?;
     }
     client.create(session, &data("later").stored()).map_err(told("an object afterwards"))?;
     client.finalize().map_err(told("an end"))
-}
-
-fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String> {
-    let key = |flag| client.find_one(session, &none().label("pair").flag(flag, true));
-    let mechanism = plain(M::ECDSA_SHA256);
-    let signature = client.sign(session, &mechanism, key(A::SIGN), b"data").map_err(told("a signature"))?;
-    client.verify(session, &mechanism, key(A::VERIFY), b"data", &signature).map_err(told("a verification"))
 }
 
 /// Returns the counted failures of the SO PIN and of the user PIN, from the only token file of a

@@ -60,10 +60,6 @@ fn sp800(prf: MacFunction, field: Field) -> (M, Params) {
     (M::SP800_108_FEEDBACK_KDF, Params::Sp800_108 { prf, fields, iv: Box::default() })
 }
 
-fn prf_plus(prf: MacFunction, seed_key: Option<ObjectHandle>) -> (M, Params) {
-    (M::IKE2_PRF_PLUS_DERIVE, Params::Ike2PrfPlus { prf, seed_key, seed: Box::from([1]) })
-}
-
 fn cut(prf: MacFunction) -> (M, Params) {
     (M::IKE1_EXTENDED_DERIVE, Params::Ike1Extended { prf, shared: None, extra: Box::default() })
 }
@@ -79,10 +75,6 @@ pub fn digests(client: &Client, session: SessionHandle, key: ObjectHandle) -> Re
     let answer = client.digest_key(session, key);
     client.digest_cancel(session).expect("a session");
     answer
-}
-
-fn only_with_trusted() -> Attributes {
-    none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true).flag(A::WRAP_WITH_TRUSTED, true)
 }
 
 pub fn hidden() -> Attributes {
@@ -104,9 +96,12 @@ fn each_key_of_a_derivation_protects_the_derived_key() {
             assert_eq!(client.flag(session, made, A::SENSITIVE), inherits, "{}", mechanism.0);
         }
         // M1: the mark for trusted wrapping keys stays too.
-        let trusted_alone = secret(KeyType::GENERIC_SECRET, 32, &derives().and(&only_with_trusted()));
-        let trusted_alone = client.create(session, &trusted_alone).expect("a key");
-        let mechanism = prf_plus(SHA256, Some(trusted_alone));
+        let trusted =
+            derives().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true).flag(A::WRAP_WITH_TRUSTED, true);
+        let trusted_alone = secret(KeyType::GENERIC_SECRET, 32, &trusted);
+        let seed_key = Some(client.create(session, &trusted_alone).expect("a key"));
+        let params = Params::Ike2PrfPlus { prf: SHA256, seed_key, seed: Box::from([1]) };
+        let mechanism = (M::IKE2_PRF_PLUS_DERIVE, params);
         let made = derive(client, session, mechanism.clone(), base, &generic(32)).expect("a key");
         assert!(client.flag(session, made, A::WRAP_WITH_TRUSTED));
         let without = generic(32).flag(A::WRAP_WITH_TRUSTED, false);

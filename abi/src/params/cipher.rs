@@ -236,15 +236,6 @@ mod tests {
         CK_CCM_PARAMS { ulDataLen, pNonce: SOME, ulNonceLen, pAAD: SOME, ulAADLen, ulMACLen }
     }
 
-    fn chacha20_of(counter: &[u8], blockCounterBits: CK_ULONG, ulNonceBits: CK_ULONG) -> CK_CHACHA20_PARAMS {
-        let pBlockCounter = counter.as_ptr().cast_mut();
-        CK_CHACHA20_PARAMS { pBlockCounter, blockCounterBits, pNonce: SOME, ulNonceBits }
-    }
-
-    fn poly1305_of(ulNonceLen: CK_ULONG, ulAADLen: CK_ULONG) -> CK_SALSA20_CHACHA20_POLY1305_PARAMS {
-        CK_SALSA20_CHACHA20_POLY1305_PARAMS { pNonce: SOME, ulNonceLen, pAAD: SOME, ulAADLen }
-    }
-
     fn aead(cipher: AeadScheme, nonce: usize, aad: usize, tag_len: usize, data_len: usize) -> Result<Params> {
         let (nonce, aad) = (BYTES[..nonce].into(), BYTES[..aad].into());
         Ok(Params::Cipher(CipherScheme::Aead { cipher, nonce, aad, tag_len, data_len }))
@@ -320,8 +311,13 @@ mod tests {
     #[test]
     fn chacha20_counts_in_little_endian_order() {
         let counter = [1, 2, 3, 4, 5, 6, 7, 8];
-        let of =
-            |counter_bits, nonce_bits| with(CKM_CHACHA20, &chacha20_of(&counter, counter_bits, nonce_bits));
+        let pBlockCounter = counter.as_ptr().cast_mut();
+        let of = |blockCounterBits, ulNonceBits| {
+            with(
+                CKM_CHACHA20,
+                &CK_CHACHA20_PARAMS { pBlockCounter, blockCounterBits, pNonce: SOME, ulNonceBits },
+            )
+        };
         let expected = |nonce: usize, counter| {
             Ok(Params::Cipher(CipherScheme::ChaCha20 { nonce: BYTES[..nonce].into(), counter }))
         };
@@ -334,7 +330,11 @@ mod tests {
 
     #[test]
     fn chacha20_poly1305_accepts_only_nonces_of_96_bits() {
-        let of = |nonce_len, aad_len| with(CKM_CHACHA20_POLY1305, &poly1305_of(nonce_len, aad_len));
+        let of = |ulNonceLen, ulAADLen| {
+            let params =
+                CK_SALSA20_CHACHA20_POLY1305_PARAMS { pNonce: SOME, ulNonceLen, pAAD: SOME, ulAADLen };
+            with(CKM_CHACHA20_POLY1305, &params)
+        };
         for nonce_len in [12, 96] {
             assert!(of(nonce_len, 3) == aead(AeadScheme::ChaCha20Poly1305, 12, 3, 16, 0));
         }

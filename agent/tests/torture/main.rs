@@ -183,11 +183,6 @@ fn after(milliseconds: u64) -> Instant {
     Instant::now() + Duration::from_millis(milliseconds)
 }
 
-/// Returns the last line of a text.
-fn end_of(text: &str) -> String {
-    text.lines().last().unwrap_or_default().to_owned()
-}
-
 /// Asks an agent what it counts. Returns `None` if it does not answer in time.
 fn status(socket: &Path) -> Option<Status> {
     let (sender, receiver) = mpsc::channel();
@@ -256,7 +251,8 @@ impl Torture {
     }
 
     fn end_of_log(&self) -> String {
-        end_of(&fs::read_to_string(self.log()).unwrap_or_default())
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        text.lines().last().unwrap_or_default().to_owned()
     }
 
     fn count(&mut self, what: impl Into<String>, number: u64) {

@@ -394,8 +394,10 @@ fn halves(t: &Table) {
     let name = "XOR_BASE_AND_DATA of 31 and of 32 bytes, compared by the padding of HMAC";
     let signing = || victim(CKK_GENERIC_SECRET, Kept, &[CKA_DERIVE, CKA_SIGN]);
     t.row(H3, name, &[XOR, HMAC], signing()).holds(|a, victim| {
-        let code =
-            |mask: &[u8]| a.signed(HMAC, a.derived(data(XOR, mask), victim, mac_key_of(mask.len()))?, b"");
+        let code = |mask: &[u8]| {
+            let template = hidden_of(CKK_GENERIC_SECRET, mask.len(), &[CKA_SIGN]);
+            a.signed(HMAC, a.derived(data(XOR, mask), victim, template)?, b"")
+        };
         let wanted = code(&[0; 31])?;
         for guess in 0..=u8::MAX {
             if code(&[&[0; 31][..], &[guess]].concat())? == wanted {
@@ -427,10 +429,6 @@ fn halves(t: &Table) {
             Ok(false)
         });
     }
-}
-
-fn mac_key_of(length: usize) -> Template {
-    hidden_of(CKK_GENERIC_SECRET, length, &[CKA_SIGN])
 }
 
 impl Attacker<'_> {

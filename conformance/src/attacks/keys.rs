@@ -26,10 +26,6 @@ pub const fn kind_name(kind: CK_KEY_TYPE) -> &'static str {
     }
 }
 
-pub const fn usage_of(kind: CK_KEY_TYPE) -> CK_ATTRIBUTE_TYPE {
-    if matches!(kind, CKK_AES | CKK_CHACHA20) { CKA_ENCRYPT } else { CKA_SIGN }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Guarded {
     /// `CKA_SENSITIVE` is true and `CKA_EXTRACTABLE` is false.
@@ -156,7 +152,8 @@ pub fn victim(kind: CK_KEY_TYPE, guarded: Guarded, usages: &[CK_ATTRIBUTE_TYPE])
 
 /// Describes a victim with the usual usage of its type.
 pub fn usual(kind: CK_KEY_TYPE, guarded: Guarded) -> Template {
-    victim(kind, guarded, &[usage_of(kind)])
+    let usage = if matches!(kind, CKK_AES | CKK_CHACHA20) { CKA_ENCRYPT } else { CKA_SIGN };
+    victim(kind, guarded, &[usage])
 }
 
 /// Describes a victim that encrypts with AES.

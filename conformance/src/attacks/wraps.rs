@@ -95,10 +95,6 @@ pub fn xor(one: &[u8], two: &[u8]) -> Vec<u8> {
     one.iter().zip(two).map(|(one, two)| one ^ two).collect()
 }
 
-fn contains_victim(found: &[u8]) -> bool {
-    found.windows(VICTIM.len()).any(|part| part == VICTIM)
-}
-
 impl Attacker<'_> {
     /// Creates a generic key of the attacker with this value and without usages.
     fn own(&self, value: &[u8]) -> Tried<Handle> {
@@ -139,7 +135,8 @@ fn nonces(t: &Table, function: &'static str) {
             let name = format!("wrap an own key and {what} under one nonce of {}, {function}", named(with));
             t.row(H1, name, &[with], (by(with, &[CKA_WRAP]), victim)).holds(move |a, (by, victim)| {
                 let wrap = |key| sealing.wrap(a, (CALLER, &zeros()), by, (key, length));
-                Ok(contains_victim(&a.separated(&wrap(victim)?, (length, length), wrap)?))
+                let found = a.separated(&wrap(victim)?, (length, length), wrap)?;
+                Ok(found.windows(VICTIM.len()).any(|part| part == VICTIM))
             });
         }
     }

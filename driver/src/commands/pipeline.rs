@@ -58,7 +58,10 @@ impl Pipeline {
     /// Runs the command. Fails if a module failed.
     pub fn run(self) -> Result<ExitCode, Error> {
         let algorithms = self.algorithms()?;
-        let threads = self.threads.map_or_else(default_threads, |threads| threads as usize);
+        // If the stages use every core, another program interrupts some of them, and a ratio says
+        // how the system divides the cores.
+        let most = available().saturating_sub(1).max(1);
+        let threads = self.threads.map_or(most, |threads| threads as usize);
         let mut report = Report::new(Settings {
             stages: STAGES.iter().map(|row| row.name).collect(),
             algorithms,
@@ -111,10 +114,4 @@ impl Pipeline {
         }
         Ok(distinct(names))
     }
-}
-
-/// Returns the number of cores less one, and at least 1. If the stages use every core, another
-/// program interrupts some of them, and a ratio says how the system divides the cores.
-fn default_threads() -> usize {
-    available().saturating_sub(1).max(1)
 }

@@ -2,7 +2,7 @@
 //! list of the certificates that it issued.
 
 use aws_lc_rs::digest;
-use cryptoki_sys::{CKA_LOCAL, CKA_VALUE};
+use cryptoki_sys::CKA_VALUE;
 use der::{DateTime, Reader, SliceReader};
 use jeton_client::text::from_hex;
 use jeton_pki::certificate::{Login, Signer};
@@ -75,7 +75,7 @@ pub struct Ready {
     /// The public key of the signing key.
     pub info: Vec<u8>,
     opened: Opened,
-    key: ObjectHandle,
+    pub key: ObjectHandle,
 }
 
 impl Authority {
@@ -109,11 +109,6 @@ impl Ready {
             return Ok(());
         }
         Err(Error::Failed(format!("the key is not that of the certificate of {}", self.issuer.subject())))
-    }
-
-    /// Returns whether the token made the key, so that no other program had it.
-    pub fn has_generated_key(&self) -> bool {
-        self.session.flag(self.key, CKA_LOCAL)
     }
 
     /// Binds the CA to its row in the list: the certificates above restrict it. Fails if the list

@@ -1,6 +1,6 @@
 //! `ca`: makes the list of a CA, and writes a report from it.
 
-use cryptoki_sys::CKA_VALUE;
+use cryptoki_sys::{CKA_LOCAL, CKA_VALUE};
 use jeton_pki::issuer::{BUILT_IN, is_signed};
 use jeton_pki::name;
 use jeton_tool::register::{Ca as Row, now};
@@ -101,6 +101,8 @@ impl Init {
             start.is_some_and(|start| start + NEW < now())
                 && is_one_ca(der, &ready.certificate).unwrap_or(false)
         };
+        // If the token did not make the key, other programs may have used it.
+        let is_own = ready.session.flag(ready.key, CKA_LOCAL);
         let mut register = Register::create(&path)?;
         register.add_authority(&Row {
             id: ready.name.clone(),
@@ -109,7 +111,7 @@ impl Init {
             above,
             crl_number: 0,
             crl_end: None,
-            unsure: known.iter().any(is_old) || !ready.has_generated_key(),
+            unsure: known.iter().any(is_old) || !is_own,
         })?;
         let row = register.authority(&ready.name)?;
         Ok((ready, register, row))
