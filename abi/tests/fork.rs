@@ -26,7 +26,11 @@ fn main() {
     // The PINs have a cheap key derivation, because 32 children log in at once. A login waits at
     // most 20 s for other logins, and Valgrind is slow.
     // SAFETY: no other thread runs.
-    unsafe { common::use_tokens(&directory, "lanes = true\n[pin]\nmemory-kib = 8\npasses = 1\n") };
+    unsafe {
+        let log = directory.join("log");
+        let log = format!("lanes = true\nlog = {{ level = 'debug', file = '{}' }}\n", log.display());
+        common::use_tokens(&directory, &format!("{log}[pin]\nmemory-kib = 8\npasses = 1\n"));
+    }
 
     let list = functions();
     let initialize = list.C_Initialize.expect("an entry");
@@ -36,6 +40,9 @@ fn main() {
 
     assert_eq!(answer(), CKR_CRYPTOKI_NOT_INITIALIZED);
     assert_eq!(in_child(answer), CKR_CRYPTOKI_NOT_INITIALIZED);
+    for _ in 0..8 {
+        Child::start(&a_child_waits_for_no_thread_of_its_parent).end();
+    }
 
     assert_eq!(unsafe { initialize(null_mut()) }, CKR_OK);
     assert_eq!(answer(), CKR_ARGUMENTS_BAD);
@@ -67,6 +74,23 @@ fn main() {
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
     assert_eq!(in_child(|| unsafe { initialize(null_mut()) }), CKR_OK);
     std::fs::remove_dir_all(&directory).expect("the directory");
+}
+
+/// Forks while another thread calls `C_Initialize` for the first time, and then writes to the log.
+fn a_child_waits_for_no_thread_of_its_parent() -> [u8; 1] {
+    let writer = std::thread::spawn(|| {
+        ok!(C_Initialize(nothing()));
+        (0..5000).for_each(|_| assert_eq!(rv!(C_GetInfo(nothing())), CKR_ARGUMENTS_BAD));
+    });
+    let child = || {
+        unsafe { libc::alarm(60) };
+        ok!(C_Initialize(nothing()));
+        ok!(C_Finalize(nothing()));
+        [0]
+    };
+    let children: Vec<_> = (0..16).map(|_| Child::start(&child)).collect();
+    writer.join().expect("a thread");
+    children.into_iter().fold([0], |_, child| child.end())
 }
 
 /// A fork during the generation of a key pair: the child starts without a module, and the parent

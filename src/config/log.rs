@@ -1,19 +1,20 @@
 //! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level and its
 //! file.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::str::FromStr;
-use std::sync::{Mutex, Once};
+use std::sync::{Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use tracing::callsite::Identifier;
+use tracing::callsite::{Identifier, rebuild_interest_cache};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::{Layer, Registry, reload};
+use tracing_subscriber::{Layer, Registry};
 
 use super::LogRules;
 use crate::file;
@@ -22,10 +23,30 @@ use crate::sync::lock;
 /// The level without configuration: only errors.
 const DEFAULT: LevelFilter = LevelFilter::ERROR;
 
-/// The log file. The log goes to standard error if it is `None`.
-static SINK: Mutex<Option<File>> = Mutex::new(None);
-static LEVEL: Mutex<Option<reload::Handle<LevelFilter, Registry>>> = Mutex::new(None);
+static LOG: Mutex<Log> = Mutex::new(Log { level: DEFAULT, file: None, places: None });
 static INSTALLED: Once = Once::new();
+thread_local! {
+    static HELD: Cell<Option<MutexGuard<'static, Log>>> = const { Cell::new(None) };
+}
+
+struct Log {
+    level: LevelFilter,
+    /// The log goes to standard error if this is `None`.
+    file: Option<File>,
+    /// When each place in the code wrote, for [`Few`].
+    places: Option<HashMap<Identifier, Instant>>,
+}
+
+/// Runs before a fork. Waits until no thread is inside the log, which a child could not leave.
+pub(crate) fn hold() {
+    install();
+    let _ = HELD.try_with(|held| held.set(Some(lock(&LOG))));
+}
+
+/// Runs after a fork, in the thread that called [`hold`] and in both processes.
+pub(crate) fn release() {
+    let _ = HELD.try_with(Cell::take);
+}
 
 /// Sets the level and the file of the log. Fails if the level is unknown or the file cannot be
 /// opened.
@@ -42,10 +63,10 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
         None => None,
     };
     install();
-    *lock(&SINK) = file;
-    if let Some(handle) = &*lock(&LEVEL) {
-        handle.modify(|current| *current = level).map_err(|reason| reason.to_string())?;
-    }
+    let mut log = lock(&LOG);
+    (log.level, log.file) = (level, file);
+    drop(log);
+    rebuild_interest_cache();
     Ok(())
 }
 
@@ -53,27 +74,37 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
 /// core and has its own subscriber keeps it.
 pub(super) fn install() {
     INSTALLED.call_once(|| {
-        let (filter, handle) = reload::Layer::new(DEFAULT);
         let lines = tracing_subscriber::fmt::layer().with_writer(|| Sink).with_ansi(false);
-        let subscriber = Registry::default().with(filter).with(Few::default()).with(lines);
-        if tracing::subscriber::set_global_default(subscriber).is_ok() {
-            *lock(&LEVEL) = Some(handle);
-        }
+        let _ = tracing::subscriber::set_global_default(
+            Registry::default().with(Threshold).with(Few).with(lines),
+        );
     });
+}
+
+/// Drops the lines below the level of the log.
+struct Threshold;
+
+impl<S: Subscriber> Layer<S> for Threshold {
+    fn enabled(&self, place: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        *place.level() <= lock(&LOG).level
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(lock(&LOG).level)
+    }
 }
 
 /// Lets each place in the code write ten lines at once, and then one in a second, so that no peer
 /// fills the disk. Lines below the level "info" are for a person who waits for them.
-#[derive(Default)]
-struct Few(Mutex<HashMap<Identifier, Instant>>);
+struct Few;
 
 impl<S: Subscriber> Layer<S> for Few {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         const EACH: Duration = Duration::from_secs(1);
         let (place, now) = (event.metadata(), Instant::now());
         let earliest = now.checked_sub(10 * EACH).unwrap_or(now);
-        let mut places = lock(&self.0);
-        let last = places.entry(place.callsite()).or_insert(earliest);
+        let mut log = lock(&LOG);
+        let last = log.places.get_or_insert_default().entry(place.callsite()).or_insert(earliest);
         let turn = earliest.max(*last) + EACH;
         let is_due = turn <= now || *place.level() > Level::INFO;
         if is_due {
@@ -91,7 +122,7 @@ impl Write for Sink {
     /// break cannot imitate another line.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let line = escaped(&String::from_utf8_lossy(event));
-        match &mut *lock(&SINK) {
+        match &mut lock(&LOG).file {
             Some(file) => file.write_all(line.as_bytes())?,
             None => io::stderr().write_all(line.as_bytes())?,
         }
@@ -132,7 +163,7 @@ mod tests {
             }
         }
         let count = Arc::new(AtomicUsize::new(0));
-        let subscriber = Registry::default().with(Few::default()).with(Counted(Arc::clone(&count)));
+        let subscriber = Registry::default().with(Few).with(Counted(Arc::clone(&count)));
         tracing::subscriber::with_default(subscriber, || {
             (0..1000).for_each(|_| tracing::warn!("a line of a peer"));
             tracing::warn!("another line");

@@ -9,8 +9,8 @@
 //! the same file. SQLite then does not find the parent's files in its list. So the child opens and
 //! locks the files again.
 //!
-//! During a fork no thread is inside the global state of SQLite, because [`hold`] takes its static
-//! mutexes.
+//! During a fork no thread is inside the global state of SQLite or the log, because [`hold`] takes
+//! their mutexes.
 
 #![allow(unsafe_code, reason = "SQLite takes replacements of system calls and its mutexes only through C")]
 
@@ -26,6 +26,7 @@ use rusqlite::ffi;
 
 #[cfg(target_os = "linux")]
 use super::locks;
+use crate::config::log;
 use crate::error::{Error, Result, require};
 
 /// The number of forks between this process and the one that registered the handlers.
@@ -109,15 +110,18 @@ fn set_calls() -> Result<()> {
     Ok(())
 }
 
-/// Runs before a fork. Waits until no thread is inside SQLite's global state.
+/// Runs before a fork. Waits until no thread is inside SQLite's global state or the log.
 ///
 /// # Safety
 /// The same thread calls [`release`] after the fork, in both processes.
 pub unsafe extern "C" fn hold() {
+    // A child could not finish what another thread begins. `initialize` reports an error.
+    let _ = prepare();
     for &id in MUTEXES {
         // SAFETY: the static mutexes live as long as the process.
         unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(id)) };
     }
+    log::hold();
 }
 
 /// Runs after the fork, in the parent and in the child.
@@ -125,6 +129,7 @@ pub unsafe extern "C" fn hold() {
 /// # Safety
 /// This thread called [`hold`] before the fork.
 pub unsafe extern "C" fn release() {
+    log::release();
     for &id in MUTEXES.iter().rev() {
         // SAFETY: `hold` took them in this thread, which continues in both processes.
         unsafe { ffi::sqlite3_mutex_leave(ffi::sqlite3_mutex_alloc(id)) };
