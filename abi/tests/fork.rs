@@ -95,7 +95,7 @@ fn a_child_waits_for_no_thread_of_its_parent() -> [u8; 1] {
 
 /// A fork during the generation of a key pair: the child starts without a module, and the parent
 /// gets its pair. (The generating thread holds only the allocator's lock, which the C library
-/// releases in a child.)
+/// releases in a child.) A child can generate a pair too.
 fn a_thread_of_the_module_stays_in_the_parent(cycle: &dyn Fn() -> CK_RV) {
     let slot = common::make_token(list());
     let session = common::open(list(), slot, CKF_ASYNC_SESSION);
@@ -111,6 +111,14 @@ fn a_thread_of_the_module_stays_in_the_parent(cycle: &dyn Fn() -> CK_RV) {
     let mut done =
         CK_ASYNC_DATA { ulVersion: 0, pValue: nothing(), ulValue: 0, hObject: 0, hAdditionalObject: 0 };
     let mut complete = || rv!(C_AsyncComplete(session, name, &raw mut done));
+    let own = || {
+        unsafe { libc::alarm(300) };
+        let public = [attribute(CKA_MODULUS_BITS, &(2048 as CK_ULONG))];
+        generate_pair(list(), started(), CKM_RSA_PKCS_KEY_PAIR_GEN, &public, &[]);
+        [0]
+    };
+    let children: Vec<_> = (0..4).map(|_| Child::start(&own)).collect();
+    children.into_iter().for_each(|child| assert_eq!(child.end(), [0]));
     assert_eq!(in_child(|| rv!(C_CloseSession(session))), CKR_CRYPTOKI_NOT_INITIALIZED);
     assert_eq!(in_child(cycle), CKR_OK);
     while complete() == CKR_PENDING {

@@ -3,8 +3,6 @@
 //! mechanism. `row.rs` defines the columns, and `params.rs` defines the parameters. `scheme.rs`
 //! converts a row and a parameter into the scheme that a backend computes.
 
-use std::sync::LazyLock;
-
 use crate::backend::Hash;
 use crate::id::MechanismType;
 
@@ -66,19 +64,6 @@ const FAMILIES: &[&[MechanismRow]] = &[
     dsa::ROWS,
 ];
 
-/// Each row says how its uses take the bytes of keys.
-const _: () = {
-    let mut family = 0;
-    while family < FAMILIES.len() {
-        let mut row = 0;
-        while row < FAMILIES[family].len() {
-            FAMILIES[family][row].check_flow();
-            row += 1;
-        }
-        family += 1;
-    }
-};
-
 /// Returns every row of the table.
 pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
     FAMILIES.iter().flat_map(|family| family.iter())
@@ -86,25 +71,33 @@ pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
 
 /// Returns the mechanism with this number.
 pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
-    static BY_NUMBER: LazyLock<Box<[Option<&MechanismRow>]>> = LazyLock::new(|| {
-        let mut rows = vec![None; COMMON];
-        for row in all() {
-            if let Some(place) = usize::try_from(row.id.0).ok().and_then(|number| rows.get_mut(number)) {
-                *place = Some(row);
-            }
-        }
-        rows.into()
-    });
     match usize::try_from(id.0).ok().and_then(|number| BY_NUMBER.get(number)) {
         Some(row) => *row,
         None => all().find(|row| row.id == id),
     }
 }
 
-/// The length of the table that `find` indexes by number. `find` must be fast, because every `Init`
-/// function looks up a mechanism. For `COMMON` and greater numbers, such as vendor numbers, `find`
-/// searches all rows.
+/// The length of [`BY_NUMBER`]. `find` must be fast, because every `Init` function looks up a
+/// mechanism. For `COMMON` and greater numbers, such as vendor numbers, `find` searches all rows.
 const COMMON: usize = 0x4100;
+
+/// The rows by number. Each row says how its uses take the bytes of keys.
+static BY_NUMBER: [Option<&MechanismRow>; COMMON] = {
+    let (mut rows, mut family) = ([None; COMMON], 0);
+    while family < FAMILIES.len() {
+        let mut i = 0;
+        while i < FAMILIES[family].len() {
+            let row = &FAMILIES[family][i];
+            row.check_flow();
+            if row.id.0 < COMMON as u64 {
+                rows[row.id.0 as usize] = Some(row);
+            }
+            i += 1;
+        }
+        family += 1;
+    }
+    rows
+};
 
 /// Returns the hash that a digest mechanism computes. The parameters of other mechanisms name a
 /// hash by the number of its digest mechanism.

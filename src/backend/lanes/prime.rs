@@ -4,7 +4,8 @@
 //! and no address depends on a prime.
 
 use std::array::from_fn;
-use std::sync::LazyLock;
+
+use once_cell::race::OnceBox;
 
 use super::LANES;
 use super::montgomery::{Moduli, WINDOW, difference, one};
@@ -66,12 +67,14 @@ fn top(number: &[u8]) -> u128 {
     number[..16].iter().fold(0, |top, byte| top << 8 | u128::from(*byte))
 }
 
-/// Small odd primes and their inverses modulo 2^64.
-static PRIMES: LazyLock<Vec<[u64; 2]>> = LazyLock::new(|| {
+/// Returns small odd primes and their inverses modulo 2^64.
+fn small_primes() -> &'static [[u64; 2]] {
+    static PRIMES: OnceBox<Vec<[u64; 2]>> = OnceBox::new();
     let inverse = |m: u64| (0..5).fold(m, |x, _| x.wrapping_mul(2_u64.wrapping_sub(m.wrapping_mul(x))));
     let is_prime = |n: &u64| (3..).step_by(2).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-    (3..1 << 14).step_by(2).filter(is_prime).map(|prime| [prime, inverse(prime)]).collect()
-});
+    let primes = (3..1 << 14).step_by(2).filter(is_prime).map(|prime| [prime, inverse(prime)]);
+    PRIMES.get_or_init(|| Box::new(primes.collect()))
+}
 
 /// Checks whether an odd number has a small prime factor, or is 1 modulo 65537.
 fn is_unfit(number: &[u8]) -> bool {
@@ -90,7 +93,7 @@ fn is_unfit(number: &[u8]) -> bool {
     };
     // 2^32 is 1 modulo 65537.
     let sum: u64 = number.as_chunks().0.iter().map(|digit| u64::from(u32::from_be_bytes(*digit))).sum();
-    sum % 65537 == 1 || PRIMES.chunks(4).any(has_factor)
+    sum % 65537 == 1 || small_primes().chunks(4).any(has_factor)
 }
 
 /// A round of Miller-Rabin (FIPS 186-5, B.3.1) with a base for each of eight numbers.

@@ -1,7 +1,7 @@
 //! The attribute rules, indexed for lookup. There is one index for each class and type; its first
 //! use builds it from the table.
 
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 use super::{Default, Kind, Need, ObjectTypes, Rule, table};
 use crate::id::AttributeType as A;
@@ -21,8 +21,8 @@ pub(crate) struct ObjectRules {
 impl ObjectRules {
     /// Returns the rules for one class and type. `object_type` must not contain several types.
     pub(crate) fn of(object_type: ObjectTypes) -> &'static Self {
-        static OBJECT_TYPES: [OnceLock<ObjectRules>; 64] = [const { OnceLock::new() }; 64];
-        OBJECT_TYPES[object_type.place()].get_or_init(|| Self::new(object_type))
+        static OBJECT_TYPES: [OnceBox<ObjectRules>; 64] = [const { OnceBox::new() }; 64];
+        OBJECT_TYPES[object_type.place()].get_or_init(|| Box::new(Self::new(object_type)))
     }
 
     /// Returns the rule of an attribute; `None` if these objects do not have it.
