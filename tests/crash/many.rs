@@ -131,7 +131,9 @@ pub fn kill_case() {
             (Process::start("many", &directory, (&name, seed)), name)
         };
         let running: Vec<_> = (0..2).map(|place| start(place, random.below(u64::MAX))).collect();
-        std::thread::sleep(Duration::from_millis(200 + random.below(250)) + pause(&mut random));
+        // A process logs in to every token first.
+        let longer = pause(&mut random) * count() as u32;
+        std::thread::sleep(Duration::from_millis(200 + random.below(250)) + longer);
         // All processes are dead before the check.
         let dead: Vec<_> = running.into_iter().map(|(process, name)| (process.kill(), name)).collect();
         for (said, name) in dead {
