@@ -15,10 +15,9 @@ use std::time::SystemTime;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::OFlags;
 
-use super::open::ROLLBACK;
 use super::rows::read_header;
 use super::schema;
-use super::stamp::{JOURNAL, Stamp};
+use super::stamp::{JOURNAL, ROLLBACK, Stamp};
 use super::{FORMAT, OLDEST};
 use crate::file;
 use crate::store::{Header, fork, is_serial, permissions};

@@ -18,7 +18,7 @@ use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
 use super::names::Names;
 use super::reserve;
 use super::schema;
-use super::stamp::JOURNAL;
+use super::stamp::{JOURNAL, ROLLBACK};
 use super::still::{Still, is_out_of_room};
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
@@ -28,8 +28,6 @@ use crate::store::{Header, descriptors};
 
 /// The extension of a token file.
 pub(super) const EXTENSION: &str = "jeton";
-/// The extension of a rollback journal, which token files never have.
-pub(super) const ROLLBACK: &str = "jeton-journal";
 /// The extension of a token file while it is created.
 const FRESH: &str = "new";
 

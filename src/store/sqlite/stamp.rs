@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The extension of a token file's write-ahead log.
 pub(super) const JOURNAL: &str = "jeton-wal";
+/// The extension of a rollback journal, which token files never have.
+pub(super) const ROLLBACK: &str = "jeton-journal";
 
 /// The identity of a file, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
