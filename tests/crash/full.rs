@@ -161,7 +161,23 @@ pub fn full_child() {
         std::fs::read_dir(directory.path()).expect("the directory").map(|entry| entry.expect("an entry"));
     let mut logs = logs.filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"));
     assert!(logs.all(|log| log.metadata().expect("a length").len() < 1 << 16));
+    let fresh = Directory::new();
+    mount(&["-t", "tmpfs", "-o", "size=3m,mode=0700", "jeton"], fresh.path());
+    fill_with_objects(&fresh);
+    assert!(Command::new("umount").arg(fresh.path()).status().expect("umount").success());
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
+}
+
+/// Small objects leave no log for which the main file has no room.
+fn fill_with_objects(directory: &Arc<Directory>) {
+    made(directory);
+    let client = slow(directory);
+    let session = client.user();
+    let small = Attributes::of(ObjectClass::DATA).bytes(A::VALUE, &[1; 3000]).stored();
+    for object in std::iter::from_fn(|| client.create(session, &small).ok()).collect::<Vec<_>>() {
+        client.destroy_object(session, object).expect("room to destroy an object");
+    }
+    client.finalize().expect("a module");
 }
 
 /// On a small disk, mke2fs(8) makes blocks of 1 KiB. SQLite writes one byte to each 4 KiB of its

@@ -51,6 +51,9 @@ impl OpenFile {
             Ok(done)
         };
         let outcome: Outcome<T> = attempt();
+        if outcome.is_ok() {
+            self.limit_growth(&connection);
+        }
         drop(connection);
         outcome.map_err(|fault| match fault {
             Fault::Refused(error) => error,

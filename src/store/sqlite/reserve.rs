@@ -19,7 +19,7 @@ use crate::store::permissions;
 
 /// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
 /// when some objects are removed.
-const LEN: u64 = 256 * 1024;
+pub(super) const LEN: u64 = 256 * 1024;
 const STEP: usize = 32 * 1024;
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
