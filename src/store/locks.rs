@@ -33,8 +33,8 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
 
+use once_cell::race::OnceBool;
 use rusqlite::ffi;
 use rustix::fs::OFlags;
 use tracing::error;
@@ -307,13 +307,10 @@ fn open_lock(path: &Path, flags: c_int) -> std::io::Result<c_int> {
 /// Returns whether the locks belong to open file descriptions, so that closing another descriptor
 /// of a file keeps them. Otherwise they belong to the process.
 pub(super) fn belong_to_descriptions() -> bool {
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    if let Some(known) = KNOWN.get() {
-        return *known;
-    }
+    static KNOWN: OnceBool = OnceBool::new();
     // If no descriptors are left, the next call tries again.
-    let Ok(file) = File::open("/dev/null") else { return false };
-    *KNOWN.get_or_init(|| supported(file.as_raw_fd()))
+    let ask = || File::open("/dev/null").map(|file| supported(file.as_raw_fd()));
+    KNOWN.get_or_try_init(ask).unwrap_or(false)
 }
 
 /// Returns whether the system has locks of an open file description. Linux 3.15 and later do. Some
