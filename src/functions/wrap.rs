@@ -156,7 +156,8 @@ pub(super) fn add_unwrapped_key(
     let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
     let keeps_errors = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
     let whole = !secret && is_authenticated(mechanism);
-    let filled = match without_zeros(&unwrapped.bytes).filter(|_| whole) {
+    // The time of a decoder depends on what it decodes.
+    let filled = match whole.then(|| without_zeros(&unwrapped.bytes)).flatten() {
         Some(der) => add_key(token, attributes, &Secret::from(der), secret_cut(mechanism)),
         None => add_key(token, attributes, &unwrapped.bytes, secret_cut(mechanism)),
     };
@@ -181,7 +182,7 @@ fn without_zeros(bytes: &[u8]) -> Option<&[u8]> {
 /// first of them are known, so a cipher that gets the start of such a key shows a part of the rest.
 fn refuse_private_key(attributes: &Attributes) -> Result<()> {
     let value = attributes.bytes(A::VALUE).filter(|_| !is_readable(attributes));
-    match value.is_some_and(|value| pkcs8::decode(value).is_ok()) {
+    match value.is_some_and(|value| pkcs8::has_header(value) && pkcs8::decode(value).is_ok()) {
         true => Err(Error::WrappedKeyInvalid),
         false => Ok(()),
     }

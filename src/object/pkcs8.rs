@@ -1,10 +1,11 @@
 //! A private key as PKCS #8 (RFC 5208, RFC 5958): the form in which it is wrapped. The row of its
 //! key type encodes the key inside.
 
-use der::Decode;
 use der::asn1::AnyRef;
+use der::{Decode, Encode, Header, Tag};
 use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
 use sec1::EcPrivateKey;
+use subtle::ConstantTimeEq;
 
 use super::Attributes;
 use super::key::private_parts;
@@ -26,6 +27,19 @@ pub(crate) fn encode(attributes: &Attributes, provider: &Provider) -> Result<Sec
     let (parameters, key) = (row.encode_private)(attributes, provider)?;
     let parameters = parameters.as_deref().map(AnyRef::from_der).transpose().map_err(wrong)?;
     encoded(&PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, octets(&key)?))
+}
+
+/// Returns whether the bytes begin like a private key of this length, in a time that does not depend
+/// on them.
+pub(crate) fn has_header(bytes: &[u8]) -> bool {
+    let header = (2..=6).find_map(|len| {
+        let header = Header::new(Tag::Sequence, bytes.len().checked_sub(len)?.try_into().ok()?);
+        header.to_der().ok().filter(|der| der.len() == len)
+    });
+    // The version, a number of one byte, follows.
+    let begins =
+        |header: Vec<u8>| Some(bytes.get(..header.len() + 2)?.ct_eq(&[&header, &[2, 1][..]].concat()));
+    header.and_then(begins).is_some_and(bool::from)
 }
 
 /// Decodes the DER of a private key to attributes, with `CKA_KEY_TYPE` first. Fails with

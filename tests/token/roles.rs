@@ -216,12 +216,18 @@ fn a_private_key_is_not_unwrapped_as_a_secret_key() {
     let (client, session) = strict();
     let signs = usages(&[A::SIGN]);
     let backup = backup_key(&client, session, Some(&signs));
-    let public = none().bytes(A::EC_PARAMS, P256);
     let private = signs.clone().flag(A::EXTRACTABLE, true);
-    let made = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private);
     let kwp = plain(M::AES_KEY_WRAP_KWP);
-    let bytes = client.wrap(session, &kwp, backup, made.expect("a pair").1).expect("a wrapped key");
-    let unwrap = |key: Attributes| client.unwrap(session, &kwp, backup, &bytes, &key);
-    assert_eq!(unwrap(typed(KeyType::GENERIC_SECRET)), Err(Error::WrappedKeyInvalid));
-    unwrap(key_object(ObjectClass::PRIVATE_KEY, KeyType::EC)).expect("a private key");
+    // DER writes their lengths in one, two and three bytes.
+    for (mechanism, key_type, public) in [
+        (M::EC_EDWARDS_KEY_PAIR_GEN, KeyType::EC_EDWARDS, none().bytes(A::EC_PARAMS, ED25519)),
+        (M::EC_KEY_PAIR_GEN, KeyType::EC, none().bytes(A::EC_PARAMS, P256)),
+        (M::RSA_PKCS_KEY_PAIR_GEN, KeyType::RSA, none().number(A::MODULUS_BITS, 2048)),
+    ] {
+        let made = client.generate(session, mechanism, &public, &private);
+        let bytes = client.wrap(session, &kwp, backup, made.expect("a pair").1).expect("a wrapped key");
+        let unwrap = |key: Attributes| client.unwrap(session, &kwp, backup, &bytes, &key);
+        assert_eq!(unwrap(typed(KeyType::GENERIC_SECRET)), Err(Error::WrappedKeyInvalid));
+        unwrap(key_object(ObjectClass::PRIVATE_KEY, key_type)).expect("a private key");
+    }
 }
