@@ -59,6 +59,9 @@ pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), AnyError> 
     bench.control(backend, time)?;
     bench.rsa_decryption(backend, time)?;
     bench.rsa_unwrapping(backend, time)?;
+    if backend == BACKENDS[0] {
+        bench.rsa_in_lanes(backend, time, slot)?;
+    }
     for cipher in [&AES, &DES3] {
         bench.cbc_decryption(backend, time, cipher)?;
         bench.cbc_unwrapping(backend, time, cipher)?;
@@ -86,7 +89,7 @@ struct Cbc {
 }
 
 const AES: Cbc = Cbc {
-    name: "AES_CBC_PAD",
+    name: "AES_CBC",
     key_type: CKK_AES,
     key: &[7; 32],
     block: 16,
@@ -94,7 +97,7 @@ const AES: Cbc = Cbc {
     unpadded: CKM_AES_CBC,
 };
 const DES3: Cbc = Cbc {
-    name: "DES3_CBC_PAD",
+    name: "DES3_CBC",
     key_type: CKK_DES3,
     key: b"\x01\x02\x04\x07\x08\x0b\x0d\x0e\x10\x13\x15\x16\x19\x1a\x1c\x1f\x20\x23\x25\x26\x29\x2a\x2c\x2f",
     block: 8,
@@ -102,8 +105,8 @@ const DES3: Cbc = Cbc {
     unpadded: CKM_DES3_CBC,
 };
 
-/// Writes the last plaintext block of an input.
-type End<'a> = &'a dyn Fn(&mut [u8]);
+/// Makes a plaintext of a class from random bytes.
+type Change<'a> = &'a dyn Fn(&mut [u8]);
 
 impl<'a> Bench<'a> {
     fn new(session: &'a Session) -> Result<Self, Failure> {
@@ -112,7 +115,7 @@ impl<'a> Bench<'a> {
         let mut public = on(&[CKA_ENCRYPT, CKA_WRAP]);
         public.push(Attribute::number(CKA_MODULUS_BITS, 8 * MODULUS as CK_ULONG));
         public.push(Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
-        let private = on(&[CKA_DECRYPT, CKA_UNWRAP]);
+        let private = on(&[CKA_DECRYPT, CKA_SIGN, CKA_UNWRAP]);
         let made = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
         let (public, private) = session.generate_key_pair(&made, &public, &private)?;
         Ok(Self { session, public, private })
@@ -214,21 +217,44 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Returns ciphertexts of two blocks. `ends` writes their last plaintext blocks.
+    /// Eight signatures that lanes compute together. One class has small numbers.
+    fn rsa_in_lanes(&self, backend: &str, time: Duration, slot: jeton_client::SlotId) -> Result<(), Failure> {
+        let open = |_| self.session.module().open_async_session(slot, Access::ReadOnly);
+        let sessions = (0..8).map(open).collect::<Result<Vec<_>, _>>()?;
+        let class = |zeros: usize| -> Result<Vec<Vec<u8>>, Failure> {
+            let number = |_| Ok([vec![0; zeros], self.random(MODULUS - zeros)?].concat());
+            (0..INPUTS).map(number).collect()
+        };
+        let inputs = [class(MODULUS - 1)?, class(1)?];
+        let with = Mechanism::new(CKM_RSA_X_509);
+        let call = |input: &[u8]| {
+            let begin = |session| Session::sign_later(session, &with, self.private, input, MODULUS);
+            let start = Instant::now();
+            let begun: Vec<_> = sessions.iter().map(begin).collect();
+            begun.into_iter().for_each(|later| drop(later.and_then(jeton_client::Later::complete)));
+            start.elapsed()
+        };
+        let name = "C_Sign RSA_X_509, eight in lanes: small numbers, random numbers";
+        report(backend, name, &inputs, time, call);
+        Ok(())
+    }
+
+    /// Returns ciphertexts of two blocks of random bytes, the same in both classes but for what `changes`
+    /// writes.
     fn cbc_inputs(
         &self,
         cipher: &Cbc,
         key: ObjectHandle,
-        ends: [End<'_>; 2],
+        changes: [Change<'_>; 2],
     ) -> Result<[Vec<Vec<u8>>; 2], Failure> {
         let with = Mechanism::with_bytes(cipher.unpadded, &vec![3; cipher.block]);
-        let input = |end: End<'_>| -> Result<Vec<u8>, Failure> {
-            let mut plain = self.random(2 * cipher.block)?;
-            end(&mut plain[cipher.block..]);
-            self.encrypted(&with, key, &plain)
+        let random = (0..INPUTS).map(|_| self.random(2 * cipher.block)).collect::<Result<Vec<_>, _>>()?;
+        let class = |change: Change<'_>| {
+            let mut plain = random.clone();
+            plain.iter_mut().for_each(|plain| change(plain));
+            plain.iter().map(|plain| self.encrypted(&with, key, plain)).collect::<Result<Vec<_>, _>>()
         };
-        let class = |end| (0..INPUTS).map(|_| input(end)).collect::<Result<Vec<_>, _>>();
-        Ok([class(ends[0])?, class(ends[1])?])
+        Ok([class(changes[0])?, class(changes[1])?])
     }
 
     fn cbc_key(&self, cipher: &Cbc) -> Result<ObjectHandle, Failure> {
@@ -243,32 +269,40 @@ impl<'a> Bench<'a> {
     /// of the padding is wrong.
     fn cbc_decryption(&self, backend: &str, time: Duration, cipher: &Cbc) -> Result<(), Failure> {
         let key = self.cbc_key(cipher)?;
-        let no_padding = |block: &mut [u8]| *block.last_mut().expect("a byte") = 0;
-        let wrong_at_first = |block: &mut [u8]| {
-            block.fill(block.len() as u8);
-            block[0] ^= 1;
+        let no_padding = |plain: &mut [u8]| *plain.last_mut().expect("a byte") = 0;
+        let wrong_at_first = |plain: &mut [u8]| {
+            plain[cipher.block..].fill(cipher.block as u8);
+            plain[cipher.block] ^= 1;
         };
         let inputs = self.cbc_inputs(cipher, key, [&no_padding, &wrong_at_first])?;
         let with = Mechanism::with_bytes(cipher.padded, &vec![3; cipher.block]);
         let mut out = [0; MODULUS];
         let call = |input: &[u8]| self.decrypt(&with, key, input, &mut out);
-        let name = format!("C_Decrypt {}: wrong last byte, wrong first byte", cipher.name);
+        let name = format!("C_Decrypt {}_PAD: wrong last byte, wrong first byte", cipher.name);
         report(backend, &name, &inputs, time, call);
         Ok(())
     }
 
     /// Both classes are refused. One has a wrong padding. The other has a right padding and a
-    /// length that no AES key has.
+    /// length that no AES key has. Then both are keys, and one begins like a private key.
     fn cbc_unwrapping(&self, backend: &str, time: Duration, cipher: &Cbc) -> Result<(), Failure> {
         let key = self.cbc_key(cipher)?;
-        let no_padding = |block: &mut [u8]| *block.last_mut().expect("a byte") = 0;
-        let one_byte = |block: &mut [u8]| *block.last_mut().expect("a byte") = 1;
-        let inputs = self.cbc_inputs(cipher, key, [&no_padding, &one_byte])?;
-        let with = Mechanism::with_bytes(cipher.padded, &vec![3; cipher.block]);
-        let template = secret(CKK_AES);
-        let call = |input: &[u8]| self.unwrap(&with, key, input, &template);
-        let name = format!("C_UnwrapKey {}: bad padding, impossible key length", cipher.name);
-        report(backend, &name, &inputs, time, call);
+        let no_padding = |plain: &mut [u8]| *plain.last_mut().expect("a byte") = 0;
+        let one_byte = |plain: &mut [u8]| *plain.last_mut().expect("a byte") = 1;
+        let (other, sequence) = (|plain: &mut [u8]| plain[0] &= 0xf, |plain: &mut [u8]| plain[0] = 0x30);
+        let mut template = secret(CKK_AES);
+        template.push(Attribute::flag(CKA_SENSITIVE, true));
+        let experiments: [(_, &str, [Change<'_>; 2]); 2] = [
+            (cipher.padded, "_PAD: bad padding, impossible key length", [&no_padding, &one_byte]),
+            (cipher.unpadded, ": other first byte, that of DER", [&other, &sequence]),
+        ];
+        for (mechanism, classes, changes) in experiments {
+            let inputs = self.cbc_inputs(cipher, key, changes)?;
+            let with = Mechanism::with_bytes(mechanism, &vec![3; cipher.block]);
+            let call = |input: &[u8]| self.unwrap(&with, key, input, &template);
+            let name = format!("C_UnwrapKey {}{classes}", cipher.name);
+            report(backend, &name, &inputs, time, call);
+        }
         Ok(())
     }
 
