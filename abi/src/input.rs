@@ -192,16 +192,15 @@ unsafe fn answer(place: Place<CK_ULONG>, outcome: Result<usize>) -> Result<()> {
 ///
 /// The contract of PKCS#11 for `attributes` and the values in it, while `'a` lasts.
 pub(crate) unsafe fn template<'a>(attributes: *const CK_ATTRIBUTE, count: CK_ULONG) -> Result<Template<'a>> {
-    let mut left = MAX_ATTRIBUTES;
+    let mut read = Read::default();
     let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
-    require(count <= left && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
+    require(count <= MAX_ATTRIBUTES && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
     // SAFETY: the caller's promise; null only if there is nothing to read.
-    let template = unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut left) }?;
-    let len = total_len(&template);
-    if len > LONG {
+    let template = unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut read) }?;
+    if read.bytes > LONG {
         // The caller chose this length. The crates that copy the values abort the process if memory
         // is short, so check here.
-        room_for(len.saturating_mul(COPIES))?;
+        room_for(read.bytes.saturating_mul(COPIES))?;
     }
     Ok(template)
 }
@@ -212,17 +211,16 @@ const LONG: usize = 64 << 10;
 /// The greatest number of copies of a template's values in memory while the object is created.
 const COPIES: usize = 8;
 
-fn total_len(template: &Template<'_>) -> usize {
-    let len = |given: &Given<'_>| match &given.value {
-        Raw::Bytes(bytes) => bytes.len(),
-        Raw::Template(inner) => total_len(inner),
-    };
-    template.0.iter().map(len).fold(0, usize::saturating_add)
+/// The attributes of a template that were read, and the bytes of their values, with those of nested
+/// templates.
+#[derive(Default)]
+struct Read {
+    attributes: usize,
+    bytes: usize,
 }
 
-/// Reads `count` attributes. `left` is the number of attributes that may still be read, in all
-/// templates together. A limit on the depth is not enough: a template that contains itself in each
-/// of its attributes would grow exponentially.
+/// Reads `count` attributes, and adds them to `read`. A limit on the depth is not enough: a template
+/// that contains itself in each of its attributes would grow exponentially.
 ///
 /// # Safety
 ///
@@ -231,15 +229,16 @@ unsafe fn attributes_at<'a>(
     attributes: *const CK_ATTRIBUTE,
     count: usize,
     depth: usize,
-    left: &mut usize,
+    read: &mut Read,
 ) -> Result<Template<'a>> {
-    *left = left.checked_sub(count).ok_or(Error::AttributeValueInvalid)?;
+    read.attributes += count;
+    require(read.attributes <= MAX_ATTRIBUTES, Error::AttributeValueInvalid)?;
     let mut given = Vec::with_capacity(count);
     for index in 0..count {
         // SAFETY: `index` is below the number of attributes that the caller promises.
         let attribute = unsafe { attributes.add(index).read_unaligned() };
         // SAFETY: the caller's promise, for the value of this attribute.
-        let value = unsafe { value_of(&attribute, depth, left) }?;
+        let value = unsafe { value_of(&attribute, depth, read) }?;
         given.push(Given { id: attribute_type(attribute.type_), value });
     }
     Ok(Template(given))
@@ -255,18 +254,20 @@ pub(crate) fn attribute_type(given: CK_ATTRIBUTE_TYPE) -> AttributeType {
 /// # Safety
 ///
 /// As for [`template`].
-unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize) -> Result<Raw<'a>> {
+unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, read: &mut Read) -> Result<Raw<'a>> {
     let value = In(attribute.pValue.cast(), attribute.ulValueLen);
     if !TEMPLATES.contains(&attribute.type_) {
         // PKCS#11 3.2, CKR_ATTRIBUTE_VALUE_INVALID: an invalid value for a particular attribute in
         // a template. SAFETY: the caller's promise.
-        return unsafe { value.bytes() }.map(Raw::Bytes).map_err(|_| Error::AttributeValueInvalid);
+        let bytes = unsafe { value.bytes() }.map_err(|_| Error::AttributeValueInvalid)?;
+        read.bytes = read.bytes.saturating_add(bytes.len());
+        return Ok(Raw::Bytes(bytes));
     }
     let len = memory_len(value.1).map_err(|_| Error::AttributeValueInvalid)?;
     let whole = len.is_multiple_of(size_of::<CK_ATTRIBUTE>());
     require(whole && !(value.0.is_null() && len > 0) && depth != 0, Error::AttributeValueInvalid)?;
     // SAFETY: the caller's promise; null only if there is nothing to read.
-    unsafe { attributes_at(value.0.cast(), len / size_of::<CK_ATTRIBUTE>(), depth - 1, left) }
+    unsafe { attributes_at(value.0.cast(), len / size_of::<CK_ATTRIBUTE>(), depth - 1, read) }
         .map(Raw::Template)
 }
 

@@ -291,8 +291,7 @@ impl Module {
     /// `C_AsyncComplete` for keys. Returns the result of a pending function. Fails with `Pending`
     /// if the function is still running.
     pub fn async_complete(&self, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
-        self.record_call(session, Call::of("C_AsyncComplete", None, &[]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_AsyncComplete", None, &[]), |token, rights| {
             match self.jobs.take(session, function)? {
                 Made::One(key) => {
                     Ok(Completed { object: token.insert(rights, session, key)?, additional: None })

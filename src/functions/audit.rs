@@ -15,7 +15,7 @@ use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle, 
 use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::object::policy::Rights;
 use crate::object::{self, Object};
-use crate::session::{Owner, Session};
+use crate::session::Owner;
 use crate::token::ClientToken;
 
 /// The text that a record has for success.
@@ -102,40 +102,28 @@ impl<'a> Call<'a> {
 }
 
 impl Module {
-    /// Does the work of a function and records it if there is an audit log. Fails with
-    /// `SessionHandleInvalid` if another thread closed the session before the work created session
-    /// objects.
+    /// Does the work of a function, with the token and the rights of the session, and records it if
+    /// there is an audit log. Fails with `SessionHandleInvalid` if another thread closed the session
+    /// before the work created session objects.
     pub(super) fn record_call<T: Makes>(
         &self,
         session: SessionHandle,
         call: Call<'_>,
-        work: impl FnOnce() -> Result<T>,
+        work: impl FnOnce(Arc<ClientToken>, Rights) -> Result<T>,
     ) -> Result<T> {
-        let needed = |session: &mut Session| {
-            let is_needed = T::OBJECTS || session.token.settings.audit.is_some();
-            Ok(is_needed.then(|| (Arc::clone(&session.token), session.rights())))
-        };
+        let (token, rights) = self.access(session)?;
         let work = || {
-            let outcome = work();
+            let outcome = work(Arc::clone(&token), rights);
             if cfg!(feature = "fips") && call.mechanism.is_some() {
                 self.judge(session, &call, &outcome.as_ref().map(Makes::handles).unwrap_or_default());
             }
-            outcome
-        };
-        // The work itself fails if the session handle is invalid.
-        let Ok(Some((token, rights))) = self.sessions.with(session, needed) else { return work() };
-        let work = || {
-            let made = work()?;
-            if !T::OBJECTS {
-                return Ok(made);
-            }
             // The session may have been closed before its new objects or its pending function were
             // listed. They would never be removed.
-            if !self.sessions.is_open(session) {
+            if T::OBJECTS && outcome.is_ok() && !self.sessions.is_open(session) {
                 self.jobs.close_session(session);
                 require(!token.forget_session(session), Error::SessionHandleInvalid)?;
             }
-            Ok(made)
+            outcome
         };
         if token.settings.audit.is_none() {
             return work();

@@ -14,7 +14,7 @@ use crate::session::strong_enough;
 impl Module {
     /// `C_DigestKey`
     pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
-        self.record_call(session, Call::of("C_DigestKey", None, &[key]), || {
+        self.record_call(session, Call::of("C_DigestKey", None, &[key]), |_, _| {
             self.sessions.with(session, |session| {
                 let digest = &mut session.operations.digest;
                 let mechanism = digest.mechanism().ok_or(Error::OperationNotInitialized)?;

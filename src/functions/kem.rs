@@ -32,8 +32,8 @@ impl Module {
         template: &Template<'_>,
         out: Output<'_>,
     ) -> Result<(usize, Option<ObjectHandle>)> {
-        self.record_call(session, Call::of("C_EncapsulateKey", Some(mechanism), &[public]), || {
-            let (token, rights) = self.access(session)?;
+        let keys = [public];
+        self.record_call(session, Call::of("C_EncapsulateKey", Some(mechanism), &keys), |token, rights| {
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let public = usable(&token, rights, mechanism, public, Usage::ENCAPSULATE)?;
             let needed = ciphertext_len(mechanism, &public)?;
@@ -63,8 +63,8 @@ impl Module {
         template: &Template<'_>,
         ciphertext: &[u8],
     ) -> Result<ObjectHandle> {
-        self.record_call(session, Call::of("C_DecapsulateKey", Some(mechanism), &[private]), || {
-            let (token, rights) = self.access(session)?;
+        let keys = [private];
+        self.record_call(session, Call::of("C_DecapsulateKey", Some(mechanism), &keys), |token, rights| {
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let private = usable(&token, rights, mechanism, private, Usage::DECAPSULATE)?;
             check_form(&token, mechanism, &private, 0)?;

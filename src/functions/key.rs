@@ -38,8 +38,7 @@ impl Module {
         mechanism: &Mechanism,
         template: &Template<'_>,
     ) -> Result<Started<ObjectHandle>> {
-        self.record_call(session, Call::of("C_GenerateKey", Some(mechanism), &[]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_GenerateKey", Some(mechanism), &[]), |token, rights| {
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             if token.settings.enforces_fips() {
                 fips::check_parameter(mechanism)?;
@@ -93,8 +92,7 @@ impl Module {
         public: &Template<'_>,
         private: &Template<'_>,
     ) -> Result<Started<(ObjectHandle, ObjectHandle)>> {
-        self.record_call(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), |token, rights| {
             let action = mechanism.info.action;
             let key_type =
                 makes(&token, mechanism, &[Action::GeneratePair, Action::GeneratePairFromExtraBits])?;

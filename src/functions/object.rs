@@ -14,8 +14,7 @@ use crate::session::find::Find;
 impl Module {
     /// `C_CreateObject`
     pub fn create_object(&self, session: SessionHandle, template: &Template<'_>) -> Result<ObjectHandle> {
-        self.record_call(session, Call::of("C_CreateObject", None, &[]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_CreateObject", None, &[]), |token, rights| {
             let template = token.named_usages(template, ObjectClass::DATA, None);
             let attributes = make::create(&template, rights, token.provider())?;
             token.insert(rights, session, attributes)
@@ -29,8 +28,7 @@ impl Module {
         object: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.record_call(session, Call::of("C_CopyObject", None, &[object]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_CopyObject", None, &[object]), |token, rights| {
             // Another process may have made the key sensitive. A copy of the old object would undo
             // that.
             token.poll()?;
@@ -44,8 +42,7 @@ impl Module {
 
     /// `C_DestroyObject`
     pub fn destroy_object(&self, session: SessionHandle, object: ObjectHandle) -> Result<()> {
-        self.record_call(session, Call::of("C_DestroyObject", None, &[object]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_DestroyObject", None, &[object]), |token, rights| {
             token.remove(rights, object)
         })
     }
@@ -90,8 +87,7 @@ impl Module {
         handle: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<()> {
-        self.record_call(session, Call::of("C_SetAttributeValue", None, &[handle]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_SetAttributeValue", None, &[handle]), |token, rights| {
             token.replace(rights, handle, |object| {
                 policy::modifiable(object, rights)?;
                 let attributes = make::change(object, template, rights)?;

@@ -188,8 +188,7 @@ impl Module {
 
     /// `C_Logout`
     pub fn logout(&self, session: SessionHandle) -> Result<()> {
-        self.record_call(session, Call::of("C_Logout", None, &[]), || {
-            let (token, _) = self.access(session)?;
+        self.record_call(session, Call::of("C_Logout", None, &[]), |token, _| {
             token.logout()?;
             self.sessions.for_each(Some(number(&token)), |session| {
                 if Arc::ptr_eq(&session.token, &token) {
@@ -211,7 +210,7 @@ impl Module {
         work: impl FnOnce(&ClientToken) -> Result<()>,
     ) -> Result<()> {
         let call = Call { user: Some(user.name()), ..Call::of(function, None, &[]) };
-        self.record_call(session, call, || work(&self.access(session)?.0))
+        self.record_call(session, call, |token, _| work(&token))
     }
 
     fn log_in(&self, session: SessionHandle, token: &ClientToken, user: User, pin: &[u8]) -> Result<()> {

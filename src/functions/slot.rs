@@ -213,8 +213,7 @@ impl Module {
 
     /// `C_InitPIN`
     pub fn init_pin(&self, session: SessionHandle, pin: &[u8]) -> Result<()> {
-        self.record_call(session, Call::of("C_InitPIN", None, &[]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_InitPIN", None, &[]), |token, rights| {
             require(rights.access != Access::ReadOnly, Error::SessionReadOnly)?;
             token.init_pin(pin)
         })
@@ -222,8 +221,7 @@ impl Module {
 
     /// `C_SetPIN`
     pub fn set_pin(&self, session: SessionHandle, old: &[u8], new: &[u8]) -> Result<()> {
-        self.record_call(session, Call::of("C_SetPIN", None, &[]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_SetPIN", None, &[]), |token, rights| {
             require(rights.access != Access::ReadOnly, Error::SessionReadOnly)?;
             token.set_pin(old, new)
         })

@@ -35,7 +35,7 @@ impl Module {
         self.record_call(
             session,
             Call::of("C_SetOperationState", None, &[encryption, authentication]),
-            || {
+            |_, _| {
                 self.sessions.with(session, |session| {
                     let snapshot = self.states.find(&session.token, state)?;
                     let snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);

@@ -69,8 +69,8 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        self.record_call(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
-            let (token, rights) = self.access(session)?;
+        let keys = [wrapping, key];
+        self.record_call(session, Call::of("C_WrapKey", Some(mechanism), &keys), |token, rights| {
             let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
             let plain = export_key(&token, rights, (mechanism, nonce), &wrapping, key)?;
             let needed = wrapped_len(mechanism, &wrapping, plain.len())?;
@@ -89,8 +89,7 @@ impl Module {
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
-            let (token, rights) = self.access(session)?;
+        self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), |token, rights| {
             let unwrapping = find_key(&token, rights, mechanism, unwrapping, UNWRAPPING)?;
             check_form(&token, mechanism, &unwrapping, mechanism.params.tag_len())?;
             let attributes = read_template(&token, &unwrapping, template, rights)?;

@@ -47,9 +47,8 @@ impl Module {
         self.record_call(
             session,
             Call::of("C_WrapKeyAuthenticated", Some(how.mechanism), &[wrapping, key]),
-            || {
+            |token, rights| {
                 let Authenticated { mechanism, params, aad } = how;
-                let (token, rights) = self.access(session)?;
                 let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
                 let by = (mechanism, params.nonce_source());
                 let plain = export_key(&token, rights, by, &wrapping, key)?;
@@ -84,9 +83,8 @@ impl Module {
         self.record_call(
             session,
             Call::of("C_UnwrapKeyAuthenticated", Some(how.mechanism), &[unwrapping]),
-            || {
+            |token, rights| {
                 let Authenticated { mechanism, params, aad } = how;
-                let (token, rights) = self.access(session)?;
                 let unwrapping = find_key(&token, rights, mechanism, unwrapping, UNWRAPPING)?;
                 check_form(&token, mechanism, &unwrapping, params.tag().len())?;
                 let attributes = read_template(&token, &unwrapping, template, rights)?;

@@ -23,10 +23,11 @@ flags! {
     ALWAYS_AUTHENTICATE WRAP_WITH_TRUSTED ENCAPSULATE DECAPSULATE OTP_USER_FRIENDLY_MODE
 }
 
-/// Maps an attribute number to its bit. All attributes that are flags have numbers below the length
-/// of the table.
-static PLACES: [u8; 0x640] = {
-    let mut places = [NO_FLAG; 0x640];
+/// Attribute numbers are below this, except those of arrays and of vendors.
+pub(super) const NUMBERS: usize = 0x640;
+/// Maps an attribute number to its bit.
+static PLACES: [u8; NUMBERS] = {
+    let mut places = [NO_FLAG; NUMBERS];
     let mut place = 0;
     while place < FLAGS.len() {
         places[FLAGS[place].0 as usize] = place as u8;

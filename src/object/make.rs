@@ -9,7 +9,7 @@ use super::bits::{Bits, Flag};
 use super::key_type::KeyTypeRow;
 use super::policy::{Login, Rights};
 use super::required::refused;
-use super::template::{Given, Template};
+use super::template::{Given, Raw, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
 use super::{Attributes, Object, built_in, key, kind_of, parameters};
@@ -56,8 +56,8 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
     // PKCS#11 3.2, "Secret key objects": the token chooses the default of CKA_EXTRACTABLE. It is
     // true here, because the caller of C_CreateObject knows the value.
     let is_secret_key = attributes.number(A::CLASS) == Some(ObjectClass::SECRET_KEY.0);
-    if is_secret_key && !attributes.has(A::EXTRACTABLE) {
-        attributes.put(A::EXTRACTABLE, Value::Flag(true));
+    if is_secret_key && attributes.bits.get(Flag::EXTRACTABLE).is_none() {
+        attributes.bits.put(Flag::EXTRACTABLE, true);
     }
     complete(&mut attributes, object_type, Use::Create, rights)?;
     whole(&attributes, object_type)?;
@@ -358,14 +358,14 @@ pub(super) fn put_origin(
     object_type: ObjectTypes,
     made_by: Option<MechanismType>,
 ) {
-    attributes.put(A::LOCAL, Value::Flag(made_by.is_some()));
+    attributes.bits.put(Flag::LOCAL, made_by.is_some());
     let mechanism = made_by.unwrap_or(MechanismType::UNAVAILABLE);
     attributes.put(A::KEY_GEN_MECHANISM, Value::Number(mechanism.0));
     if object_type.is_hidden() {
-        let always = made_by.is_some() && attributes.flag(A::SENSITIVE) == Some(true);
-        let never = made_by.is_some() && attributes.flag(A::EXTRACTABLE) == Some(false);
-        attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
-        attributes.put(A::NEVER_EXTRACTABLE, Value::Flag(never));
+        let always = made_by.is_some() && attributes.bits.get(Flag::SENSITIVE) == Some(true);
+        let never = made_by.is_some() && attributes.bits.get(Flag::EXTRACTABLE) == Some(false);
+        attributes.bits.put(Flag::ALWAYS_SENSITIVE, always);
+        attributes.bits.put(Flag::NEVER_EXTRACTABLE, never);
     }
 }
 
@@ -375,30 +375,42 @@ pub(super) fn read<'a>(
     usage: Use,
     rights: Rights,
 ) -> Result<Attributes> {
-    let (mut attributes, rules) = (Attributes::with_room(), ObjectRules::of(object_type));
+    let rules = ObjectRules::of(object_type);
+    // Most objects have only these and CKA_KEY_GEN_MECHANISM.
+    let mut attributes = Attributes::with_room(rules.filled.len() + 1);
     for given in template {
         let rule = rules.get(given.id);
         let rule = rule.ok_or_else(|| refused(given.id, attribute::misplaced(given.id)))?;
-        let put = match need(rule, usage) {
-            Need::Never => Err(Error::AttributeReadOnly),
-            _ => put(&mut attributes, rule, given, rights),
+        let put = match (need(rule, usage), Flag::of(rule.id)) {
+            (Need::Never, _) => Err(Error::AttributeReadOnly),
+            (_, Some(flag)) => put_flag(&mut attributes.bits, flag, rule, given, rights),
+            (_, None) => put(&mut attributes, rule, given, rights),
         };
         put.map_err(|error| refused(given.id, error))?;
     }
     Ok(attributes)
 }
 
-/// Reads one attribute. A repeated attribute is accepted with the same value; another value is
-/// `TemplateInconsistent`.
+/// Reads one flag, by the same rules as [`put`].
+fn put_flag(bits: &mut Bits, flag: Flag, rule: &Rule, given: &Given<'_>, rights: Rights) -> Result<()> {
+    let Raw::Bytes(bytes) = given.value else { return Err(Error::AttributeValueInvalid) };
+    let value = super::value::flag(bytes)?;
+    require(!value || rule.change != Change::SecurityOfficer || rights.is_so(), Error::AttributeReadOnly)?;
+    require(bits.get(flag).is_none_or(|known| known == value), Error::TemplateInconsistent)?;
+    bits.put(flag, value);
+    Ok(())
+}
+
+/// Reads one attribute that is not a flag. A repeated attribute is accepted with the same value;
+/// another value is `TemplateInconsistent`.
 fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, rights: Rights) -> Result<()> {
     let value = given_value(rule, given)?;
-    let gives_trust = match &value {
-        // The rule is known here, so no table is searched.
-        Value::Flag(true) => rule.change == Change::SecurityOfficer,
-        value => gives_trust(rule.id, value),
-    };
-    require(!gives_trust || rights.is_so(), Error::AttributeReadOnly)?;
-    if attributes.put_once(given.id, value) { Ok(()) } else { Err(Error::TemplateInconsistent) }
+    require(!gives_trust(rule.id, &value) || rights.is_so(), Error::AttributeReadOnly)?;
+    match attributes.place(0, rule.id) {
+        Ok(at) => require(attributes.values[at].1.equals(&value), Error::TemplateInconsistent)?,
+        Err(at) => attributes.values.insert(at, (rule.id, value)),
+    }
+    Ok(())
 }
 
 /// Returns whether an attribute gives trust: `CKA_TRUSTED`, or a template that puts it on other
@@ -446,16 +458,19 @@ pub(super) fn complete(
     }
     refuse_what_follows(attributes, rules.flags);
     attributes.bits.complete(rules.flags);
+    let mut at = 0;
     for rule in rules.filled.iter().filter(|rule| !rule.secret || usage == Use::Create) {
-        if attributes.get(rule.id).is_some() {
-            continue;
-        }
-        match (need(rule, usage), rule.default) {
-            (Need::Must, _) => return Err(Error::TemplateIncomplete),
-            (_, Default::Absent | Default::Computed | Default::TrueFor(_)) => {}
-            (_, Default::Empty) => attributes.put(rule.id, Value::Bytes(Secret::default())),
-            (_, Default::Number(number)) => attributes.put(rule.id, Value::Number(number)),
-        }
+        // The rules are in the order of the attributes, so each search begins where the last ended.
+        let place = attributes.place(at, rule.id);
+        at = place.unwrap_or_else(|at| at);
+        let default = match (place, need(rule, usage), rule.default) {
+            (Ok(_), ..) => continue,
+            (_, Need::Must, _) => return Err(Error::TemplateIncomplete),
+            (.., Default::Absent | Default::Computed | Default::TrueFor(_)) => continue,
+            (.., Default::Empty) => Value::Bytes(Secret::default()),
+            (.., Default::Number(number)) => Value::Number(number),
+        };
+        attributes.values.insert(at, (rule.id, default));
     }
     coherent(attributes)
 }

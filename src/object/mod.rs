@@ -250,9 +250,9 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Returns an empty set with room for the attributes of most objects.
-    fn with_room() -> Self {
-        Self { bits: Bits::default(), values: Vec::with_capacity(16) }
+    /// Returns an empty set with room for this number of attributes that are not flags.
+    fn with_room(len: usize) -> Self {
+        Self { bits: Bits::default(), values: Vec::with_capacity(len) }
     }
 
     /// Returns an upper bound of the memory of the values in bytes.
@@ -273,8 +273,15 @@ impl Attributes {
 
     /// Returns the value of an attribute that is not a flag.
     pub(crate) fn get(&self, id: A) -> Option<&Value> {
-        let at = self.values.binary_search_by_key(&id, |(known, _)| *known).ok()?;
-        Some(&self.values[at].1)
+        self.place(0, id).ok().map(|at| &self.values[at].1)
+    }
+
+    /// Returns the index of an attribute that is not a flag, or else the one where to insert it, from
+    /// `first` on. An object has so few that a binary search would take longer.
+    fn place(&self, first: usize, id: A) -> Result<usize, usize> {
+        let at = self.values[first..].iter().position(|(known, _)| *known >= id);
+        let at = at.map_or(self.values.len(), |at| first + at);
+        if self.values.get(at).is_some_and(|(known, _)| *known == id) { Ok(at) } else { Err(at) }
     }
 
     pub(crate) fn flag(&self, id: A) -> Option<bool> {
@@ -315,26 +322,9 @@ impl Attributes {
         if let (Value::Flag(flag), Some(place)) = (&value, Flag::of(id)) {
             return self.bits.put(place, *flag);
         }
-        match self.values.binary_search_by_key(&id, |(known, _)| *known) {
+        match self.place(0, id) {
             Ok(at) => self.values[at].1 = value,
             Err(at) => self.values.insert(at, (id, value)),
-        }
-    }
-
-    /// Sets an attribute. Returns whether the template was consistent: `false` if the attribute
-    /// already had another value.
-    fn put_once(&mut self, id: A, value: Value) -> bool {
-        if let (Value::Flag(flag), Some(place)) = (&value, Flag::of(id)) {
-            let same = self.bits.get(place).is_none_or(|known| known == *flag);
-            self.bits.put(place, *flag);
-            return same;
-        }
-        match self.values.binary_search_by_key(&id, |(known, _)| *known) {
-            Ok(at) => self.values[at].1.equals(&value),
-            Err(at) => {
-                self.values.insert(at, (id, value));
-                true
-            }
         }
     }
 
@@ -362,9 +352,8 @@ impl Attributes {
     /// Returns whether each use of the key is counted: the key is stateful, or its uses are
     /// limited.
     pub(crate) fn counts_uses(&self) -> bool {
-        self.get(A::JETON_USES_LEFT).is_some()
-            || self.number(A::KEY_TYPE) == Some(KeyType::HSS.0)
-                && self.number(A::CLASS) == Some(ObjectClass::PRIVATE_KEY.0)
+        self.number(A::CLASS) == Some(ObjectClass::PRIVATE_KEY.0)
+            && (self.get(A::JETON_USES_LEFT).is_some() || self.number(A::KEY_TYPE) == Some(KeyType::HSS.0))
     }
 
     /// Returns the class and type of the object that the attributes describe; `None` if they are

@@ -168,12 +168,7 @@ impl Value {
 
     fn flat(kind: Kind, bytes: &[u8]) -> Result<Self> {
         Ok(match kind {
-            // PKCS#11 3.2, "General data types": CK_TRUE is 1. Some applications send other
-            // non-zero bytes.
-            Kind::Flag => match bytes {
-                [byte] => Self::Flag(*byte != 0),
-                _ => return Err(Error::AttributeValueInvalid),
-            },
+            Kind::Flag => Self::Flag(flag(bytes)?),
             Kind::Number => Self::Number(number(bytes)?),
             Kind::Bytes => Self::Bytes(bytes.into()),
             Kind::Integer => Self::Bytes(unpadded(bytes).into()),
@@ -236,6 +231,12 @@ pub(crate) fn unpadded(bytes: &[u8]) -> &[u8] {
 pub(crate) fn bit_size(number: &[u8]) -> u64 {
     let digits = unpadded(number);
     digits.len() as u64 * 8 - u64::from(digits.first().map_or(0, |digit| digit.leading_zeros()))
+}
+
+/// Reads a `CK_BBOOL`. Fails with `AttributeValueInvalid` if the length is wrong. PKCS#11 3.2,
+/// "General data types": CK_TRUE is 1. Some applications send other non-zero bytes.
+pub(super) fn flag(bytes: &[u8]) -> Result<bool> {
+    if let [byte] = bytes { Ok(*byte != 0) } else { Err(Error::AttributeValueInvalid) }
 }
 
 /// Reads a `CK_ULONG` in the caller's byte order. Fails with `AttributeValueInvalid` if the length

@@ -309,23 +309,23 @@ impl ClientToken {
         session: SessionHandle,
         attributes: Vec<Attributes>,
     ) -> Result<Vec<ObjectHandle>> {
+        let mut permits = Vec::new();
         let objects = attributes.into_iter().map(|attributes| {
             self.allow(&attributes)?;
             let mut object = self.new_object(rights, session, attributes)?;
-            let permit = self.hold_object(&mut object)?;
-            Ok((object, permit))
+            permits.extend(self.hold_object(&mut object)?);
+            Ok(Some(object))
         });
-        let (objects, _permits): (Vec<_>, Vec<_>) = objects.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let is_stored = |object: &Object| matches!(object.home, Home::Token(_));
-        let order: Vec<_> = objects.iter().map(is_stored).collect();
-        let (stored, of_session): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_stored);
+        let mut objects = objects.collect::<Result<Vec<_>>>()?;
+        let is_stored = |object: &mut Object| matches!(object.home, Home::Token(_));
+        let stored: Vec<_> = objects.iter_mut().filter_map(|object| object.take_if(is_stored)).collect();
         let stored = if stored.is_empty() { Vec::new() } else { self.commit_new(self.key()?, stored)? };
         let mut stored = stored.into_iter().map(|handle| self.shown(handle));
-        let mut of_session = of_session.into_iter().map(|object| self.insert_in_session(object));
-        let made = order
-            .into_iter()
-            .filter_map(|is_stored| if is_stored { stored.next() } else { of_session.next() })
-            .collect();
+        let insert = |object: Option<Object>| match object {
+            Some(object) => Some(self.insert_in_session(object)),
+            None => stored.next(),
+        };
+        let made = objects.into_iter().filter_map(insert).collect();
         self.follow_logout(rights);
         Ok(made)
     }

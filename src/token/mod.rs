@@ -19,6 +19,7 @@ use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
+use crate::secret::Secret;
 use crate::store::counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
 use crate::store::seal::sealing_key::SealingKey;
@@ -252,7 +253,7 @@ impl Token {
         if self.settings.enforces_fips() {
             fips::admit(&attributes)?;
         }
-        attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
+        attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()));
         if let Some(uses) = attributes.number(A::JETON_USES_LEFT) {
             attributes.put(A::JETON_USES, Value::Number(uses));
         }
@@ -538,11 +539,12 @@ impl UniqueIds {
         Ok(Self { first: seal::random().map(u128::from_be_bytes)?, given: AtomicU64::new(0) })
     }
 
-    fn next(&self) -> [u8; 32] {
+    fn next(&self) -> Secret {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         let bytes = self.first.wrapping_add(number.into()).to_be_bytes();
-        let digit = |at: usize| b"0123456789abcdef"[usize::from(bytes[at / 2] >> (4 - at % 2 * 4) & 15)];
-        std::array::from_fn(digit)
+        // Without a table of the digits, the compiler computes all of them at once.
+        let digit = |four: u8| four + if four < 10 { b'0' } else { b'a' - 10 };
+        bytes.map(|byte| [byte >> 4, byte & 15].map(digit)).as_flattened().into()
     }
 }
 

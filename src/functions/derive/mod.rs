@@ -82,11 +82,11 @@ impl Module {
         more: &mut [Additional<'_>],
     ) -> Result<Derived> {
         let call = || Call::of("C_DeriveKey", Some(mechanism), std::slice::from_ref(&base));
-        let derived =
-            self.record_call(session, call(), || self.derive_all(session, mechanism, base, template, more))?;
+        let work = |_, _| self.derive_all(session, mechanism, base, template, more);
+        let derived = self.record_call(session, call(), work)?;
         // Each further key of the call gets its own audit record.
         for key in more.iter().filter_map(|additional| additional.key) {
-            self.record_call(session, call(), || Ok(key))?;
+            self.record_call(session, call(), |_, _| Ok(key))?;
         }
         Ok(derived)
     }

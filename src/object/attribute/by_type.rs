@@ -5,11 +5,13 @@ use once_cell::race::OnceBox;
 
 use super::{Default, Kind, Need, ObjectTypes, Rule, table};
 use crate::id::AttributeType as A;
-use crate::object::bits::{Bits, Flag};
+use crate::object::bits::{Bits, Flag, NUMBERS};
 
 pub(crate) struct ObjectRules {
     /// All rules, sorted by attribute number.
     by_id: Vec<&'static Rule>,
+    /// The index in `by_id` of the rule of each attribute number below [`NUMBERS`], or `u8::MAX`.
+    places: Vec<u8>,
     /// The defaults of all flags. No flag is required in a template.
     pub(crate) flags: Bits,
     /// The other attributes that are required in a template, or whose default is empty or a number.
@@ -27,8 +29,10 @@ impl ObjectRules {
 
     /// Returns the rule of an attribute; `None` if these objects do not have it.
     pub(crate) fn get(&self, id: A) -> Option<&'static Rule> {
-        let at = self.by_id.binary_search_by_key(&id, |rule| rule.id).ok()?;
-        Some(self.by_id[at])
+        match usize::try_from(id.0).ok().and_then(|number| self.places.get(number)) {
+            Some(place) => self.by_id.get(usize::from(*place)).copied(),
+            None => self.by_id.iter().copied().rev().find(|rule| rule.id == id),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Rule> {
@@ -38,15 +42,18 @@ impl ObjectRules {
     fn new(object_type: ObjectTypes) -> Self {
         let mut by_id: Vec<_> = table().filter(|rule| rule.on.has(object_type)).collect();
         by_id.sort_unstable_by_key(|rule| rule.id);
-        let mut flags = Bits::default();
-        for rule in &by_id {
+        let (mut flags, mut places) = (Bits::default(), vec![u8::MAX; NUMBERS]);
+        for (at, rule) in (0..).zip(&by_id) {
+            if let Some(place) = places.get_mut(rule.id.0 as usize) {
+                *place = at;
+            }
             if let (Default::TrueFor(object_types), Some(flag)) = (rule.default, Flag::of(rule.id)) {
                 flags.put(flag, object_types.has(object_type));
             }
         }
         let filled = by_id.iter().copied().filter(|rule| fills(rule)).collect();
         let secret = by_id.iter().filter(|rule| rule.secret).map(|rule| rule.id).collect();
-        Self { by_id, flags, filled, secret }
+        Self { by_id, places, flags, filled, secret }
     }
 }
 
