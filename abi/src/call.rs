@@ -20,7 +20,7 @@ use jeton::store::fork;
 use tracing::debug;
 
 use crate::number::session;
-use crate::sync::{AtomicBool, AtomicPtr, Ordering, sleep};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, id, sleep};
 
 /// The module that calls use. Null before `C_Initialize` and after `C_Finalize`.
 static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
@@ -28,6 +28,8 @@ static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 const PER_THREAD: *mut Module = std::ptr::without_provenance_mut(1);
 thread_local! {
     static OF_THREAD: Cell<*const Module> = const { Cell::new(std::ptr::null()) };
+    /// The number of registrations whose [`hold`] ran in this thread without its [`release`].
+    static HOLDS: Cell<u32> = const { Cell::new(0) };
 }
 /// The module of this process, kept from one `C_Initialize` to the next.
 static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
@@ -36,8 +38,10 @@ static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 static LEFT_BEHIND: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// Whether a thread is inside `C_Initialize` or `C_Finalize`.
 static CHANGING: AtomicBool = AtomicBool::new(false);
-/// Whether a thread has registered the fork handlers, or is registering them.
-static WATCHING: AtomicBool = AtomicBool::new(false);
+/// [`REGISTERED`], or the process in which a thread is registering the fork handlers.
+static WATCHING: AtomicU32 = AtomicU32::new(0);
+/// No process has this number.
+const REGISTERED: u32 = u32::MAX;
 
 /// The time between two checks whether another thread has left `C_Initialize` or `C_Finalize`.
 const RETRY: Duration = Duration::from_millis(1);
@@ -188,23 +192,42 @@ impl Drop for Turn {
     }
 }
 
-/// Registers the fork handlers before the first [`Turn`], and only once. Two registrations would
-/// lock the mutexes twice at each fork. A `Once` is not used, because a child that is forked
-/// meanwhile would find it half done. If two threads call this function at the same time, one may
-/// continue before the other has registered the handlers. That matters only if the process forks at
-/// this moment.
+/// Registers the fork handlers before the first [`Turn`]. Other threads wait for it. A `Once` is not
+/// used, because a child that is forked meanwhile would find it half done. Such a child registers
+/// them itself, perhaps for the second time.
 fn watch_forks() -> Result<()> {
-    if !WATCHING.swap(true, Ordering::AcqRel) {
-        let register = || {
-            // SAFETY: these are functions of this library, which is never unmapped (build.rs:
-            // nodelete).
-            unsafe { libc::pthread_atfork(Some(fork::hold), Some(fork::release), Some(forget_parent)) }
-        };
-        let registered = register() == 0;
-        WATCHING.store(registered, Ordering::Release);
-        return if registered { Ok(()) } else { Err(Error::HostMemory) };
+    let own = id();
+    loop {
+        match WATCHING.load(Ordering::Acquire) {
+            REGISTERED => return Ok(()),
+            process if process == own => sleep(RETRY),
+            before => {
+                if WATCHING.compare_exchange(before, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                    continue;
+                }
+                // SAFETY: these are functions of this library, which is never unmapped (build.rs:
+                // nodelete).
+                let failed = unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(forget_parent)) };
+                WATCHING.store(if failed == 0 { REGISTERED } else { 0 }, Ordering::Release);
+                require(failed == 0, Error::HostMemory)?;
+            }
+        }
     }
-    Ok(())
+}
+
+/// Runs before a fork. Only the first of two registrations locks the mutexes.
+unsafe extern "C" fn hold() {
+    if HOLDS.replace(HOLDS.get() + 1) == 0 {
+        // SAFETY: the same thread calls `release` after the fork.
+        unsafe { fork::hold() }
+    }
+}
+
+unsafe extern "C" fn release() {
+    if HOLDS.replace(HOLDS.get().saturating_sub(1)) == 1 {
+        // SAFETY: `hold` ran in this thread.
+        unsafe { fork::release() }
+    }
 }
 
 /// Runs in the child of a fork. It must be async-signal-safe, because another thread of the parent
@@ -220,7 +243,7 @@ unsafe extern "C" fn forget_parent() {
     fork::count();
     jeton::secret::forget_parent();
     // SAFETY: the handler that ran before the fork locked these mutexes.
-    unsafe { fork::release() };
+    unsafe { release() };
 }
 
 /// Returns the code of an error, and logs it. `closure` is the type of the function's body.

@@ -43,6 +43,8 @@ fn main() {
     for _ in 0..8 {
         Child::start(&a_child_waits_for_no_thread_of_its_parent).end();
     }
+    (0..200).for_each(|_| assert_eq!(Child::start(&a_child_starts_while_threads_start).end(), [0]));
+    Child::start(&|| a_fork_waits_for_no_reader_of_the_log(&directory)).end();
 
     assert_eq!(unsafe { initialize(null_mut()) }, CKR_OK);
     assert_eq!(answer(), CKR_ARGUMENTS_BAD);
@@ -91,6 +93,34 @@ fn a_child_waits_for_no_thread_of_its_parent() -> [u8; 1] {
     let children: Vec<_> = (0..16).map(|_| Child::start(&child)).collect();
     writer.join().expect("a thread");
     children.into_iter().fold([0], |_, child| child.end())
+}
+
+/// Forks while several threads call `C_Initialize` for the first time.
+fn a_child_starts_while_threads_start() -> [u8; 1] {
+    let child = || {
+        unsafe { libc::alarm(60) };
+        ok!(C_Initialize(nothing()));
+        [0]
+    };
+    (0..4).for_each(|_| drop(std::thread::spawn(|| rv!(C_Initialize(nothing())))));
+    (0..3).map(|_| Child::start(&child)).collect::<Vec<_>>().into_iter().fold([0], |_, child| child.end())
+}
+
+/// Forks while another thread writes to a pipe at standard error that is full.
+fn a_fork_waits_for_no_reader_of_the_log(directory: &std::path::Path) -> [u8; 1] {
+    let own = directory.join("own");
+    std::fs::create_dir(&own).expect("a directory");
+    unsafe {
+        common::use_tokens(&own, "log = { level = 'debug' }\n");
+        libc::alarm(60);
+        libc::dup2(pipe().1, 2);
+    }
+    std::thread::spawn(|| {
+        ok!(C_Initialize(nothing()));
+        (0..5000).for_each(|_| assert_eq!(rv!(C_GetInfo(nothing())), CKR_ARGUMENTS_BAD));
+    });
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    Child::start(&|| [0]).end()
 }
 
 /// A fork during the generation of a key pair: the child starts without a module, and the parent

@@ -5,11 +5,13 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tracing::callsite::{Identifier, rebuild_interest_cache};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -32,7 +34,7 @@ thread_local! {
 struct Log {
     level: LevelFilter,
     /// The log goes to standard error if this is `None`.
-    file: Option<File>,
+    file: Option<Arc<File>>,
     /// When each place in the code wrote, for [`Few`].
     places: Option<HashMap<Identifier, Instant>>,
 }
@@ -64,7 +66,7 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
     };
     install();
     let mut log = lock(&LOG);
-    (log.level, log.file) = (level, file);
+    (log.level, log.file) = (level, file.map(Arc::new));
     drop(log);
     rebuild_interest_cache();
     Ok(())
@@ -114,7 +116,8 @@ impl<S: Subscriber> Layer<S> for Few {
     }
 }
 
-/// Writes to the current log file, or to standard error.
+/// Writes to the current log file, or to standard error. Holds no lock meanwhile, because a fork
+/// waits for the locks: neither ours, nor the standard library's for standard error.
 struct Sink;
 
 impl Write for Sink {
@@ -122,9 +125,17 @@ impl Write for Sink {
     /// break cannot imitate another line.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let line = escaped(&String::from_utf8_lossy(event));
-        match &mut lock(&LOG).file {
-            Some(file) => file.write_all(line.as_bytes())?,
-            None => io::stderr().write_all(line.as_bytes())?,
+        let file = lock(&LOG).file.clone();
+        let standard = io::stderr();
+        let to = file.as_deref().map_or(standard.as_fd(), File::as_fd);
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match rustix::io::retry_on_intr(|| rustix::io::write(to, rest)) {
+                // The host closed standard error.
+                Ok(0) | Err(Errno::BADF) => break,
+                Ok(written) => rest = &rest[written..],
+                Err(reason) => return Err(reason.into()),
+            }
         }
         Ok(event.len())
     }

@@ -14,9 +14,7 @@
 
 #![allow(unsafe_code, reason = "SQLite takes replacements of system calls and its mutexes only through C")]
 
-#[cfg(target_os = "linux")]
-use std::ffi::c_void;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 #[cfg(feature = "postgresql")]
 use std::sync::atomic::AtomicI32;
@@ -46,8 +44,8 @@ const MUTEXES: &[c_int] = &[
     locks::MUTEX,
 ];
 
-/// Gives SQLite the functions of this crate for `stat` and `fstat`, for links, for opening and for
-/// locking. The store calls this before it opens a file. Fails with `GeneralError` if SQLite
+/// Gives SQLite the functions of this crate for `stat`, `fstat` and `pwrite`, for links, for opening
+/// and for locking. The store calls this before it opens a file. Fails with `GeneralError` if SQLite
 /// refuses one of them.
 pub fn prepare() -> Result<()> {
     static PREPARED: OnceLock<Result<()>> = OnceLock::new();
@@ -76,6 +74,7 @@ fn set_calls() -> Result<()> {
     let set = vfs.xSetSystemCall.ok_or(Error::GeneralError)?;
     type Call = unsafe extern "C" fn();
     type Stat = unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int;
+    type Output = unsafe extern "C" fn(c_int, *const c_void, usize, libc::off_t) -> isize;
     #[cfg(target_os = "linux")]
     type Open = unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int;
     #[cfg(target_os = "linux")]
@@ -94,6 +93,9 @@ fn set_calls() -> Result<()> {
         [
             set(vfs, c"stat".as_ptr(), Some(stat)),
             set(vfs, c"fstat".as_ptr(), Some(fstat)),
+            set(vfs, c"pwrite".as_ptr(), Some(std::mem::transmute::<Output, Call>(pwrite))),
+            #[cfg(target_pointer_width = "64")]
+            set(vfs, c"pwrite64".as_ptr(), Some(std::mem::transmute::<Output, Call>(pwrite))),
             #[cfg(target_os = "linux")]
             set(vfs, c"lstat".as_ptr(), Some(std::mem::transmute::<Stat, Call>(locks::lstat))),
             #[cfg(target_os = "linux")]
@@ -202,6 +204,16 @@ unsafe extern "C" fn fstat(file: c_int, to: *mut libc::stat) -> c_int {
     unsafe { report_device(outcome, to) }
 }
 
+/// Calls pwrite(2) for SQLite. Returns 0, which means a full disk to SQLite, if a quota of the user
+/// is exhausted or a file would exceed a limit on its length.
+unsafe extern "C" fn pwrite(file: c_int, bytes: *const c_void, len: usize, at: libc::off_t) -> isize {
+    // SAFETY: SQLite's own arguments, unchanged.
+    let written = unsafe { libc::pwrite(file, bytes, len, at) };
+    let is_limited =
+        || matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EDQUOT | libc::EFBIG));
+    if written < 0 && is_limited() { 0 } else { written }
+}
+
 /// Changes the result to the device number that this process reports. Returns the outcome.
 ///
 /// # Safety
@@ -214,4 +226,25 @@ unsafe fn report_device(outcome: c_int, to: *mut libc::stat) -> c_int {
         unsafe { (*to).st_dev = (*to).st_dev.wrapping_add(forks as libc::dev_t) };
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, SeekFrom};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_limit_of_the_user_is_a_full_disk_to_sqlite() {
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
+        // Find the end of the longest possible file. A byte there fails with EFBIG.
+        let end = (0..63).rev().fold(0u64, |end, bit| {
+            let longer = end | 1 << bit;
+            if file.seek(SeekFrom::Start(longer)).is_ok() { longer } else { end }
+        });
+        // SAFETY: one byte.
+        assert_eq!(
+            unsafe { super::pwrite(file.as_raw_fd(), [0u8].as_ptr().cast(), 1, end.cast_signed()) },
+            0
+        );
+    }
 }

@@ -161,20 +161,22 @@ pub fn full_child() {
         std::fs::read_dir(directory.path()).expect("the directory").map(|entry| entry.expect("an entry"));
     let mut logs = logs.filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"));
     assert!(logs.all(|log| log.metadata().expect("a length").len() < 1 << 16));
-    let fresh = Directory::new();
-    mount(&["-t", "tmpfs", "-o", "size=3m,mode=0700", "jeton"], fresh.path());
-    fill_with_objects(&fresh);
-    assert!(Command::new("umount").arg(fresh.path()).status().expect("umount").success());
+    for (disk, len) in [("size=3m,mode=0700", 3000), (DISK, 120_000), ("size=3m,mode=0700", 1_200_000)] {
+        let fresh = Directory::new();
+        mount(&["-t", "tmpfs", "-o", disk, "jeton"], fresh.path());
+        fill_with_objects(&fresh, len);
+        assert!(Command::new("umount").arg(fresh.path()).status().expect("umount").success());
+    }
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }
 
-/// Small objects leave no log for which the main file has no room.
-fn fill_with_objects(directory: &Arc<Directory>) {
+/// Objects of any length leave no log for which the main file has no room.
+fn fill_with_objects(directory: &Arc<Directory>, len: usize) {
     made(directory);
     let client = slow(directory);
     let session = client.user();
-    let small = Attributes::of(ObjectClass::DATA).bytes(A::VALUE, &[1; 3000]).stored();
-    for object in std::iter::from_fn(|| client.create(session, &small).ok()).collect::<Vec<_>>() {
+    let object = Attributes::of(ObjectClass::DATA).bytes(A::VALUE, &vec![1; len]).stored();
+    for object in std::iter::from_fn(|| client.create(session, &object).ok()).collect::<Vec<_>>() {
         client.destroy_object(session, object).expect("room to destroy an object");
     }
     client.finalize().expect("a module");

@@ -71,6 +71,11 @@ pub fn process() -> usize {
     usize::from(child.is_some_and(|(id, _)| id == thread::current().id()))
 }
 
+/// Returns the number of the process.
+pub(crate) fn id() -> u32 {
+    process() as u32 + 1
+}
+
 /// The values that a static had, with their steps, and the value of the child's copy.
 struct History<T> {
     run: usize,
@@ -136,6 +141,27 @@ impl AtomicBool {
 
     pub(crate) fn store(&self, value: bool, _: Ordering) {
         self.0.with(|_| Some(value));
+    }
+}
+
+pub(crate) struct AtomicU32(Word<u32>);
+
+impl AtomicU32 {
+    pub(crate) const fn new(first: u32) -> Self {
+        Self(Word::new(first))
+    }
+
+    pub(crate) fn load(&self, _: Ordering) -> u32 {
+        self.0.with(|_| None)
+    }
+
+    pub(crate) fn store(&self, value: u32, _: Ordering) {
+        self.0.with(|_| Some(value));
+    }
+
+    pub(crate) fn compare_exchange(&self, old: u32, new: u32, _: Ordering, _: Ordering) -> Result<u32, u32> {
+        let now = self.0.with(|now| (now == old).then_some(new));
+        if now == old { Ok(now) } else { Err(now) }
     }
 }
 

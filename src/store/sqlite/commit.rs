@@ -47,13 +47,11 @@ impl OpenFile {
             self.check_schema(&transaction)?;
             let done = work(&transaction)?;
             self.expect_names(what).map_err(Fault::Refused)?;
+            self.allocate(&transaction)?;
             transaction.commit()?;
             Ok(done)
         };
         let outcome: Outcome<T> = attempt();
-        if outcome.is_ok() {
-            self.limit_growth(&connection);
-        }
         drop(connection);
         outcome.map_err(|fault| match fault {
             Fault::Refused(error) => error,
@@ -81,7 +79,15 @@ impl OpenFile {
         if let Err(reason) = reserve::give_back(&self.path) {
             warn!(file = %self.path.display(), "the disk is full and no space was reserved: {reason}");
         }
-        let outcome = self.write(what, &mut work);
+        let mut outcome = self.write(what, &mut work);
+        if matches!(outcome, Err(Error::DeviceMemory)) {
+            // The log would have each page of a large object as zeros.
+            let zero = |how| lock(&self.writer).pragma_update(None, "secure_delete", how);
+            let _ = zero("FAST");
+            outcome = self.write(what, &mut work);
+            let _ = zero("ON");
+            warn!(file = %self.path.display(), "the disk is full: old bytes of large objects stay in the file");
+        }
         self.shrink_log();
         self.take_reserve();
         outcome

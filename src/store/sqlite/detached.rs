@@ -31,8 +31,9 @@ impl Detached {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         expect_token(path).map_err(|reason| log_not_a_token(path, &reason))?;
         let open = || {
-            let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let mut connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             schema::verify(&connection)?;
+            schema::lift_limits(&mut connection)?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "secure_delete", "ON")?;
             Ok(connection)

@@ -221,6 +221,7 @@ mod tests {
             "PRAGMA user_version = 4",
             "PRAGMA user_version = 1",
             "UPDATE token SET so_pin = zeroblob(5000)",
+            "UPDATE token SET so_pin = zeroblob(200000)",
             "DELETE FROM token",
         ];
         for plant in plants {
@@ -230,6 +231,8 @@ mod tests {
             drop(connection);
             let bytes = std::fs::read(&path).expect("a file");
             assert!(header(&bytes).is_none(), "{plant}");
+            let long = plant.contains("200000");
+            assert!(!long || OpenFile::open(&path).expect("our tables").header().is_err(), "{plant}");
         }
     }
 }

@@ -18,6 +18,8 @@ pub(super) fn log_failure(path: &Path, what: &str, reason: &rusqlite::Error) -> 
         _ if is_out_of_room(reason) => Error::DeviceMemory,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::TokenWriteProtected,
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Error::TokenNotRecognized,
+        // A limit of `schema::connect`.
+        Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => Error::TokenNotRecognized,
         Some(ErrorCode::OutOfMemory) => Error::HostMemory,
         _ => Error::DeviceError,
     }

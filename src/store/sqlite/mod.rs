@@ -179,9 +179,13 @@ impl OpenFile {
     }
 
     fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
-        let run = |transaction: &Transaction<'_>| commit::run(transaction, purpose, work);
+        let mut run = |transaction: &Transaction<'_>| commit::run(transaction, purpose, work);
         match purpose {
-            Purpose::Write => self.write("commit", run)?,
+            // A failure has freed the space of the log.
+            Purpose::Write => match self.write("commit", &mut run) {
+                Err(Error::DeviceMemory) => self.write("commit", &mut run)?,
+                outcome => outcome?,
+            },
             Purpose::Erase => self.write_with_reserve("commit", run)?,
             Purpose::Rewrite => self.write("rewrite", run)?,
         }

@@ -226,10 +226,12 @@ impl OpenFile {
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connections> {
-    let writer = connection(path)?;
-    let reader = connection(path)?;
+    let mut writer = connection(path)?;
+    let mut reader = connection(path)?;
     // The first read creates the `-shm` file.
     schema::verify(&reader)?;
+    schema::lift_limits(&mut writer)?;
+    schema::lift_limits(&mut reader)?;
     Ok(Connections { writer, reader, still: None })
 }
 
@@ -255,6 +257,7 @@ fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
 /// Writes a token without objects into the empty file at `path`. The file has no write-ahead log.
 pub(super) fn create_content(path: &Path, header: &Header) -> rusqlite::Result<Connection> {
     let mut connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    schema::lift_limits(&mut connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(schema::SCHEMA)?;

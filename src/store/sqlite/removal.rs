@@ -10,7 +10,6 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use tracing::warn;
 
 use super::failure::log_failure;
-use super::reserve;
 use super::rows::change;
 use super::{BUSY, OpenFile, lock};
 use crate::error::Error;
@@ -78,17 +77,6 @@ impl OpenFile {
         let due = *lock(&self.scrub_due);
         if due.is_some_and(|due| due <= Instant::now()) {
             self.scrub(Duration::ZERO);
-        }
-    }
-
-    /// Copies the write-ahead log into the main file if the file has to grow for this by half of
-    /// the reserve. So a full disk has room for it. If it fails, the next commit tries again.
-    pub(super) fn limit_growth(&self, connection: &Connection) {
-        let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let (Ok(pages), Ok(size)) = (number("page_count"), number("page_size")) else { return };
-        let len = std::fs::metadata(&self.path).map_or(u64::MAX, |file| file.len());
-        if (pages * size).cast_unsigned().saturating_sub(len) > reserve::LEN / 2 {
-            let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         }
     }
 

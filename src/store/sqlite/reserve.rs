@@ -11,15 +11,17 @@ use std::io::{Error, Result};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rusqlite::{Connection, ffi};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 
-use super::attempt_lock;
+use super::{OpenFile, attempt_lock};
 use crate::file;
-use crate::store::permissions;
+use crate::store::{fork, permissions};
 
 /// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
 /// when some objects are removed.
-pub(super) const LEN: u64 = 256 * 1024;
+const LEN: u64 = 256 * 1024;
 const STEP: usize = 32 * 1024;
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
@@ -45,6 +47,28 @@ pub(super) fn give_back(path: &Path) -> Result<()> {
     let file = file::open(&attempt_lock::name(path), OFlags::RDWR, 0)?;
     expect_zeros(&file)?;
     file.set_len(0)
+}
+
+impl OpenFile {
+    /// Gives the main file the blocks of its new pages before they are committed to the log. So a
+    /// full disk has room to copy the log, which frees it. Some file systems cannot do this.
+    pub(super) fn allocate(&self, connection: &Connection) -> rusqlite::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            let need = (number("page_count")? * number("page_size")?).cast_unsigned();
+            let len = std::fs::metadata(&self.path).map_or(u64::MAX, |file| file.len());
+            if need > len
+                && fork::locks_belong_to_descriptions()
+                && let Ok(file) = file::open(&self.path, OFlags::RDWR, 0)
+                && let Err(Errno::NOSPC | Errno::DQUOT) =
+                    fallocate(&file, FallocateFlags::KEEP_SIZE, len, need - len)
+            {
+                return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Fails if the file is longer than the reserve, or has a byte that is not zero.

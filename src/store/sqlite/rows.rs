@@ -13,8 +13,11 @@ pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Result<Op
     if !(OLDEST..=FORMAT).contains(&known) {
         return Ok(Err(known));
     }
+    // The pages of a malformed value can have each other as the next one, so that it is endless.
     let mut statement = connection.prepare_cached(
-        "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token",
+        "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token
+         WHERE one = 1 AND octet_length(serial) + octet_length(label) < 1000
+         AND octet_length(so_pin) + octet_length(user_pin) < 100000",
     )?;
     statement.query_row([], header_row).optional().map(Ok)
 }

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use crate::store::fork;
@@ -46,16 +47,31 @@ pub(super) const SCHEMA: &str = "
 /// The size of the page cache in KiB. Without this setting, a file could set the size for every
 /// process that reads it.
 const CACHE: i64 = 2000;
+/// The limits before the schema is known to be ours: the bytes of a statement and of a value, and
+/// the instructions of SQLite for a query. Our schema takes less than a tenth of them.
+const UNVERIFIED: [i32; 3] = [4 << 10, 16 << 10, 2000];
 
-/// Opens the file at `path`, which may be a URI, with the system calls of this crate.
+/// Opens the file at `path`, which may be a URI, with the system calls of this crate. Until
+/// [`lift_limits`], a file costs little time and memory, whatever its pages or its log contain.
 pub(super) fn connect(path: impl AsRef<OsStr>, flags: OpenFlags) -> rusqlite::Result<Connection> {
     fork::prepare().map_err(|_| {
         let text = "SQLite refuses the system calls of this crate".to_owned();
         rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_MISUSE), Some(text))
     })?;
-    let connection = Connection::open_with_flags(path.as_ref(), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let mut connection = Connection::open_with_flags(path.as_ref(), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let [statement, value, steps] = UNVERIFIED;
+    connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, statement)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, value)?;
+    connection.progress_handler(steps, Some(|| true))?;
+    // This reads the schema.
     harden(&connection)?;
     Ok(connection)
+}
+
+/// Lets a connection whose schema is ours read and write large values and many rows.
+pub(super) fn lift_limits(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)?;
+    connection.progress_handler(0, None::<fn() -> bool>)
 }
 
 /// Disables the features that a file could misuse. Called before anything is read.
@@ -114,6 +130,20 @@ fn differs(what: String) -> rusqlite::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sqlite_neither_parses_a_long_schema_nor_reads_all_of_it() {
+        let default = |len: usize| format!("CREATE TABLE a(b DEFAULT '{}')", "c".repeat(len));
+        let many = || (0..1000).map(|table| format!("CREATE TABLE a{table}(b);")).collect();
+        for hostile in [default(5000), default(20_000), many()] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = directory.path().join("hostile");
+            Connection::open(&path).and_then(|file| file.execute_batch(&hostile)).expect("a database");
+            let outcome = connect(&path, OpenFlags::default()).and_then(|file| verify(&file));
+            let code = outcome.expect_err("a limit").sqlite_error_code();
+            assert_ne!(code, Some(rusqlite::ErrorCode::NotADatabase), "{:.30}", hostile);
+        }
+    }
 
     /// The settings are a second defence, because [`verify`] already refuses such a file.
     #[test]

@@ -52,9 +52,10 @@ impl Still {
 /// Opens a read-only connection.
 fn connection(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    let connection = schema::connect(uri(path), flags)?;
+    let mut connection = schema::connect(uri(path), flags)?;
     connection.set_prepared_statement_cache_capacity(32);
     schema::verify(&connection)?;
+    schema::lift_limits(&mut connection)?;
     Ok(connection)
 }
 
