@@ -242,9 +242,7 @@ mod tests {
             if file.seek(SeekFrom::Start(longer)).is_ok() { longer } else { end }
         });
         // SAFETY: one byte.
-        assert_eq!(
-            unsafe { super::pwrite(file.as_raw_fd(), [0u8].as_ptr().cast(), 1, end.cast_signed()) },
-            0
-        );
+        let written = unsafe { super::pwrite(file.as_raw_fd(), [0u8].as_ptr().cast(), 1, end.cast_signed()) };
+        assert_eq!(written, 0);
     }
 }
