@@ -293,7 +293,7 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
 /// Opens the token's file as the tool `jeton` does.
 fn administered(client: &Client, provider: &Provider, configuration: &str) -> TokenFile {
     let parameters = client.directory.parameters(provider, configuration);
-    TokenFile::all(Some(&parameters)).expect("tokens").pop().expect("a token")
+    TokenFile::all(Some(&parameters)).expect("tokens").0.pop().expect("a token")
 }
 
 const PINS: Pins<'_> = Pins { so: SO_PIN, user: Some(PIN) };

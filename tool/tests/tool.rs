@@ -28,6 +28,19 @@ fn a_token_is_listed_renamed_and_deleted() {
 }
 
 #[test]
+fn a_token_file_that_cannot_be_opened_fails_the_listing_and_is_logged_once() {
+    let Some(tool) = Tool::new() else { return };
+    let damaged = tool.file("tokens/0123456789abcdef.jeton");
+    fs::write(&damaged, "not a token").expect("a file");
+    for options in ["", " --long", " --json"] {
+        let (code, text) = run(&mut tool.command(&format!("token list{options}")));
+        assert!(code == 8 && text.contains("mine"), "exit {code}: {text}");
+        assert_eq!(text.matches("ERROR").count(), 1, "{text}");
+        assert!(text.contains(&format!("{damaged}: not a token; the log says why")), "{text}");
+    }
+}
+
+#[test]
 fn renaming_needs_the_so_pin_and_keeps_the_objects() {
     let Some(tool) = Tool::new() else { return };
     tool.ok("key generate --type ed25519 --label key");

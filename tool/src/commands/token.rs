@@ -103,7 +103,7 @@ impl InitToken {
         let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
         if let Some(slot) = same.filter(|_| self.again.if_absent) {
             let text = format!("The token {label:?} is in slot {} already.", slot.id.0);
-            return out::result(&rows(&self.module, &module, vec![slot.clone()])?.pop(), text);
+            return out::result(&rows(&self.module, &module, std::slice::from_ref(slot))?.0.pop(), text);
         }
         let slot = token::choose(&module, &choice)?;
         if same.is_some_and(|same| same.id != slot) {
@@ -127,7 +127,7 @@ impl InitToken {
         let text = format!("The token {label:?} with serial {serial} is in slot {}.", slot.0);
         let mut slots = token::slots(&module)?;
         slots.retain(|one| one.id == slot);
-        out::result(&rows(&self.module, &module, slots)?.pop(), text)
+        out::result(&rows(&self.module, &module, &slots)?.0.pop(), text)
     }
 }
 
@@ -152,7 +152,7 @@ pub fn check_label(label: &str) -> Result<(), Error> {
 }
 
 /// List the tokens of a module, each in a line. Only tokens of Jeton have a number of objects and a
-/// file.
+/// file. If a token file cannot be opened, the command fails after it has listed the other tokens.
 #[derive(Args)]
 struct ListTokens {
     #[command(flatten)]
@@ -195,38 +195,36 @@ struct TokenRow {
     file: Option<PathBuf>,
 }
 
-/// Describes slots. Finalizes the module: this process opens the files of the tokens itself.
-fn rows(option: &ModuleOption, module: &Module, slots: Vec<Slot>) -> Result<Vec<Row>, Error> {
+/// Describes slots. Also returns an error for the first token file that cannot be opened. Finalizes
+/// the module: this process opens the files of the tokens itself.
+fn rows(option: &ModuleOption, module: &Module, slots: &[Slot]) -> Result<(Vec<Row>, Option<Error>), Error> {
     module.finalize()?;
-    let files = if option.name() == "jeton" { token_file::all()? } else { Vec::new() };
+    let is_ours = option.name() == "jeton";
+    let (files, refused) = if is_ours { token_file::all_again()? } else { Default::default() };
     let serial = |file: TokenFile| Some((token_file::info(&file).ok()?.serial, file));
     let files: HashMap<_, _> = files.into_iter().filter_map(serial).collect();
-    Ok(slots.iter().map(|slot| Row::of(slot, &files)).collect())
+    Ok((slots.iter().map(|slot| Row::of(slot, &files)).collect(), refused))
 }
 
 impl ListTokens {
     fn run(self) -> Result<(), Error> {
         let module = self.module.open(None)?;
-        let slots = token::slots(&module)?;
-        let is_there = |slot: &Slot| slot.token.as_ref().is_some_and(|token| token.is_initialised());
-        // Tokens that this user may not read look as if they were absent.
-        if let Some(error) = target::unreadable(self.module.name()).filter(|_| !slots.iter().any(is_there)) {
-            return Err(error);
-        }
-        let mut rows = rows(&self.module, &module, slots)?;
+        let (mut rows, refused) = rows(&self.module, &module, &token::slots(&module)?)?;
         if out::is_json() {
-            return out::json(&rows);
-        }
-        rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
-        if self.long {
-            rows.iter().try_for_each(Row::show)?;
+            out::json(&rows)?;
         } else {
-            out::columns(COLUMNS, rows.iter().map(Row::cells))?;
+            rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
+            if self.long {
+                rows.iter().try_for_each(Row::show)?;
+            } else {
+                out::columns(COLUMNS, rows.iter().map(Row::cells))?;
+            }
+            if rows.is_empty() && refused.is_none() {
+                eprintln!("note: no token is initialised; `jeton token init` makes one");
+            }
         }
-        if rows.is_empty() {
-            eprintln!("note: no token is initialised; `jeton token init` makes one");
-        }
-        Ok(())
+        // A token that cannot be opened looks as if it were absent.
+        refused.map_or(Ok(()), Err)
     }
 }
 
