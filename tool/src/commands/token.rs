@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use clap::ValueEnum;
 use cryptoki_sys::*;
-use jeton_tool::client::{Module, SlotId};
+use jeton_tool::client::{Access, Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved, TokenFile};
 
@@ -151,8 +151,9 @@ pub fn check_label(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// List the tokens of a module, each in a line. Only tokens of Jeton have a number of objects and a
-/// file. If a token file cannot be opened, the command fails after it has listed the other tokens.
+/// List the tokens of a module, each in a line. For tokens of other modules than Jeton, the list
+/// has the number of objects that they show without a PIN. If a token file cannot be opened, the
+/// command fails after it has listed the other tokens.
 #[derive(Args)]
 struct ListTokens {
     #[command(flatten)]
@@ -167,6 +168,8 @@ struct ListTokens {
 
 /// The columns of a listing.
 const COLUMNS: [&str; 7] = ["Slot", "Label", "Serial", "User PIN", "SO PIN", "Objects", "File"];
+/// The columns of a listing of tokens of another module.
+const FOREIGN: [&str; 6] = ["Slot", "Label", "Serial", "User PIN", "SO PIN", "Public objects"];
 
 /// A slot in `--json`.
 #[derive(Serialize)]
@@ -192,18 +195,28 @@ struct TokenRow {
     max_pin_bytes: u64,
     /// The number of objects. `None` if it is unknown, as of a token of another module.
     objects: Option<u64>,
+    /// The number of objects that a token of another module shows without a PIN.
+    public_objects: Option<u64>,
     file: Option<PathBuf>,
 }
 
 /// Describes slots. Also returns an error for the first token file that cannot be opened. Finalizes
-/// the module: this process opens the files of the tokens itself.
+/// the module of Jeton: this process opens the files of the tokens itself.
 fn rows(option: &ModuleOption, module: &Module, slots: &[Slot]) -> Result<(Vec<Row>, Option<Error>), Error> {
+    if option.name() != "jeton" {
+        let public = |slot: &Slot| {
+            let session = module.open_session(slot.id, Access::ReadOnly).ok()?;
+            Some(session.find(&[]).ok()?.len() as u64)
+        };
+        let row = |slot: &Slot| Row::of(slot, None, public(slot));
+        return Ok((slots.iter().map(row).collect(), None));
+    }
     module.finalize()?;
-    let is_ours = option.name() == "jeton";
-    let (files, refused) = if is_ours { token_file::all_again()? } else { Default::default() };
+    let (files, refused) = token_file::all_again()?;
     let serial = |file: TokenFile| Some((token_file::info(&file).ok()?.serial, file));
     let files: HashMap<_, _> = files.into_iter().filter_map(serial).collect();
-    Ok((slots.iter().map(|slot| Row::of(slot, &files)).collect(), refused))
+    let file = |slot: &Slot| files.get(&slot.token.as_ref()?.serial);
+    Ok((slots.iter().map(|slot| Row::of(slot, file(slot), None)).collect(), refused))
 }
 
 impl ListTokens {
@@ -214,11 +227,7 @@ impl ListTokens {
             out::json(&rows)?;
         } else {
             rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
-            if self.long {
-                rows.iter().try_for_each(Row::show)?;
-            } else {
-                out::columns(COLUMNS, rows.iter().map(Row::cells))?;
-            }
+            self.show(&rows)?;
             if rows.is_empty() && refused.is_none() {
                 eprintln!("note: no token is initialised; `jeton token init` makes one");
             }
@@ -226,12 +235,27 @@ impl ListTokens {
         // A token that cannot be opened looks as if it were absent.
         refused.map_or(Ok(()), Err)
     }
+
+    fn show(&self, rows: &[Row]) -> Result<(), Error> {
+        let is_foreign = self.module.name() != "jeton";
+        if self.long {
+            let names: &[_] = if is_foreign { &FOREIGN } else { &COLUMNS };
+            return rows.iter().try_for_each(|row| row.show(names));
+        }
+        if !is_foreign {
+            return out::columns(COLUMNS, rows.iter().map(Row::cells));
+        }
+        let without_file = |row: &Row| {
+            let [cells @ .., _] = row.cells();
+            cells
+        };
+        out::columns(FOREIGN, rows.iter().map(without_file))
+    }
 }
 
 impl Row {
-    fn of(slot: &Slot, files: &HashMap<String, TokenFile>) -> Self {
+    fn of(slot: &Slot, file: Option<&TokenFile>, public_objects: Option<u64>) -> Self {
         let token = slot.token.as_ref().map(|token| {
-            let file = files.get(&token.serial);
             let state = |low, last, locked| pin_state(token.flags, low, last, locked);
             TokenRow {
                 label: token.label.clone(),
@@ -246,6 +270,7 @@ impl Row {
                 min_pin_bytes: *token.pin_lengths.start(),
                 max_pin_bytes: *token.pin_lengths.end(),
                 objects: file.and_then(|file| file.objects().ok()),
+                public_objects,
                 file: file.map(|file| file.path().to_owned()),
             }
         });
@@ -268,19 +293,20 @@ impl Row {
             shown(&token.serial),
             set(token.user_pin_set, token.user_pin),
             set(token.initialised, token.so_pin),
-            token.objects.map_or("-".to_owned(), |objects| objects.to_string()),
+            token.objects.or(token.public_objects).map_or("-".to_owned(), |objects| objects.to_string()),
             token.file.as_ref().map_or("-".to_owned(), |file| shown(&file.display().to_string())),
         ]
     }
 
-    fn show(&self) -> Result<(), Error> {
+    /// Writes a slot in several lines. `names` are those of the columns.
+    fn show(&self, names: &[&str]) -> Result<(), Error> {
         out::heading(&format!("Slot {}", self.slot))?;
         let model = self.token.as_ref().map_or("-", |token| &token.model);
         let more =
             [("Description", &*self.description), ("Manufacturer", &self.manufacturer), ("Model", model)];
         let more = more.map(|(name, text)| (name, shown(text)));
-        for (name, value) in more.into_iter().chain(COLUMNS.into_iter().zip(self.cells()).skip(1)) {
-            out::line(format_args!("    {:<14} {value}", format!("{name}:")))?;
+        for (name, value) in more.into_iter().chain(names.iter().copied().zip(self.cells()).skip(1)) {
+            out::line(format_args!("    {:<15} {value}", format!("{name}:")))?;
         }
         Ok(())
     }
