@@ -256,7 +256,10 @@ impl ListTokens {
 impl Row {
     fn of(slot: &Slot, file: Option<&TokenFile>, public_objects: Option<u64>) -> Self {
         let token = slot.token.as_ref().map(|token| {
-            let state = |low, last, locked| pin_state(token.flags, low, last, locked);
+            let state = |low, last, locked| {
+                let states = [(locked, "locked"), (last, "one try left"), (low, "wrong PINs were tried")];
+                states.into_iter().find(|(flag, _)| token.flags & flag != 0).map_or("ok", |(_, state)| state)
+            };
             TokenRow {
                 label: token.label.clone(),
                 serial: token.serial.clone(),
@@ -310,12 +313,6 @@ impl Row {
         }
         Ok(())
     }
-}
-
-/// Returns the state of a PIN in words.
-fn pin_state(flags: CK_FLAGS, low: CK_FLAGS, last: CK_FLAGS, locked: CK_FLAGS) -> &'static str {
-    let states = [(locked, "locked"), (last, "one try left"), (low, "wrong PINs were tried")];
-    states.into_iter().find(|(flag, _)| flags & flag != 0).map_or("ok", |(_, state)| state)
 }
 
 /// Delete a token of Jeton with all its objects.
