@@ -81,24 +81,27 @@ pub enum SealingChange {
 }
 
 impl TokenFile {
-    /// Opens all tokens of the configured directory or database. Skips a file that cannot be read
-    /// as a token, and names it in the log. `parameters` are library parameters as `C_Initialize`
-    /// takes them.
-    pub fn all(parameters: Option<&str>) -> Result<Vec<Self>> {
+    /// Opens all tokens of the configured directory or database. Also returns the files that cannot
+    /// be read as tokens; the log has the reasons. `parameters` are library parameters as
+    /// `C_Initialize` takes them.
+    pub fn all(parameters: Option<&str>) -> Result<(Vec<Self>, Vec<PathBuf>)> {
         let settings = Arc::new(Settings::load(parameters, Threads::Forbidden)?);
-        let mut tokens = Vec::new();
+        let (mut tokens, mut refused) = (Vec::new(), Vec::new());
         if let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) {
             for Header { serial, slot, .. } in server.list()? {
                 let store = Arc::clone(&server).open(&serial)?;
                 let token = Token::open(SlotId(slot), Arc::clone(&settings), store)?;
                 tokens.push(Self { path: Path::new(&rules.url).join(serial), token });
             }
-            return Ok(tokens);
+            return Ok((tokens, refused));
         }
         for path in SqliteStore::files(&settings.token_dir)? {
-            tokens.extend(Self::open(&settings, &path));
+            match Self::open(&settings, &path) {
+                Ok(token) => tokens.push(token),
+                Err(_) => refused.push(path),
+            }
         }
-        Ok(tokens)
+        Ok((tokens, refused))
     }
 
     fn open(settings: &Arc<Settings>, path: &Path) -> Result<Self> {

@@ -195,9 +195,10 @@ fn refusal(what: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{CWD, FileType, mknodat};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use rustix::fs::{CWD, FileType, mknodat};
     use tempfile::TempDir;
 
     use super::*;

@@ -283,7 +283,17 @@ impl Connection<'_> {
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        self.end_application();
+        if let Some((name, application)) = self.application.take() {
+            let mut applications = lock(&self.agent.applications);
+            if application.connections.fetch_sub(1, Ordering::AcqRel) == 1 {
+                // The process has ended, or starts another application.
+                applications.remove(&name);
+                drop(applications);
+                if application.module.finalize().is_ok() {
+                    info!(peer = self.peer(), "an application ended");
+                }
+            }
+        }
         self.agent.register.remove(&self.standing);
     }
 }
@@ -296,19 +306,6 @@ impl Connection<'_> {
         match self.client().figures.refused_connections.fetch_add(1, Ordering::Relaxed) {
             0 => error!(client, "no rule allows this client"),
             _ => debug!(client, "no rule allows this client"),
-        }
-    }
-
-    fn end_application(&mut self) {
-        let Some((name, application)) = self.application.take() else { return };
-        let mut applications = lock(&self.agent.applications);
-        if application.connections.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // The process has ended, or starts another application.
-            applications.remove(&name);
-            drop(applications);
-            if application.module.finalize().is_ok() {
-                info!(peer = self.peer(), "an application ended");
-            }
         }
     }
 }

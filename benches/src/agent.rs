@@ -281,20 +281,16 @@ fn signers(row: &Row, count: usize) -> Result<Vec<Child>, AnyError> {
     (0..count).map(start).collect()
 }
 
-/// Lets this number of clients sign at the same time. Returns the number of signatures of each.
-fn sign_together(row: &Row, clients: usize) -> Result<Vec<u64>, AnyError> {
-    let mut children = signers(row, clients)?;
-    children.iter_mut().for_each(|child| child.tell(&TOGETHER.as_secs()));
-    let count = |child: &mut Child| child.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"));
-    Ok(children.iter_mut().map(count).collect::<Result<_, _>>()?)
-}
-
 fn together(agent: &Row) -> Result<String, AnyError> {
     let mut text = String::from(
         "\n## Several clients\n\n| clients | P-256 signatures in a second, all together | the slowest divided by the mean |\n|--:|--:|--:|\n",
     );
     for clients in [1, 2, 8, MANY] {
-        let counts = sign_together(agent, clients)?;
+        let mut children = signers(agent, clients)?;
+        children.iter_mut().for_each(|child| child.tell(&TOGETHER.as_secs()));
+        let count =
+            |child: &mut Child| child.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"));
+        let counts = children.iter_mut().map(count).collect::<Result<Vec<u64>, _>>()?;
         let all: u64 = counts.iter().sum();
         let mean = all as f64 / clients as f64;
         let slowest = *counts.iter().min().unwrap_or(&0) as f64;

@@ -57,7 +57,8 @@ pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), AnyError> 
     session.login(User::User, Some(PIN))?;
     let bench = Bench::new(&session)?;
     bench.control(backend, time)?;
-    bench.rsa_decryption(backend, time)?;
+    let inputs = bench.rsa_inputs(None)?;
+    bench.decrypt_rsa(backend, "C_Decrypt RSA_PKCS: good padding, bad padding", &inputs, time);
     bench.rsa_unwrapping(backend, time)?;
     if backend == BACKENDS[0] {
         bench.rsa_in_lanes(backend, time, slot)?;
@@ -193,12 +194,6 @@ impl<'a> Bench<'a> {
         let [good, _] = self.rsa_inputs(None)?;
         let name = "C_Decrypt RSA_PKCS: good padding, good padding (control)";
         self.decrypt_rsa(backend, name, &halves(&good), time);
-        Ok(())
-    }
-
-    fn rsa_decryption(&self, backend: &str, time: Duration) -> Result<(), Failure> {
-        let inputs = self.rsa_inputs(None)?;
-        self.decrypt_rsa(backend, "C_Decrypt RSA_PKCS: good padding, bad padding", &inputs, time);
         Ok(())
     }
 

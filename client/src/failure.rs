@@ -1,14 +1,14 @@
 //! A failed call: the function, its return code, and the step of the caller.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use cryptoki_sys::{CK_RV, CKR_OK};
 
 use super::names;
 
 /// A function of the module is missing, or returned something other than `CKR_OK`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{function}: {} while {doing}", names::return_code(*code))]
 pub struct Failure {
     /// The function of the C interface, e.g. `C_Login`.
     pub function: &'static str,
@@ -24,14 +24,6 @@ impl Failure {
         names::return_code(self.code)
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} while {}", self.function, self.code_name(), self.doing)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// Gives the step that failed a more precise name.
 pub trait Doing {

@@ -45,9 +45,22 @@ pub struct Conformance {
 }
 
 impl Conformance {
-    /// Runs the checks.
+    /// Runs the checks. Prints the scorecard of one module, or writes the sums of all.
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.write.is_some() || self.page.is_some() { write(&self) } else { score(&self) }
+        if self.write.is_some() || self.page.is_some() {
+            return write(&self);
+        }
+        let (backend, policy) = (self.backend.as_deref(), self.policy.as_deref());
+        let records = run::run(&subject(&self, &self.module, backend, policy))?;
+        printed(scorecard::print(&self.module, &records, &mut std::io::stdout().lock()))?;
+        if let Some(path) = &self.json {
+            let text =
+                serde_json::to_string_pretty(&records).map_err(|error| Error::Message(error.to_string()))?;
+            std::fs::write(path, text).map_err(Error::io(path))?;
+        }
+        let good = records.iter().all(record::Record::is_good);
+        let ours = Known::named(&self.module).is_some_and(Known::is_ours);
+        Ok(if good || !ours { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
@@ -56,21 +69,6 @@ fn subject(options: &Conformance, module: &str, backend: Option<&str>, policy: O
     let only = options.only.clone();
     let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
     Subject { module: module.to_owned(), backend, policy, legacy, only, attacks }
-}
-
-/// Runs the checks on one module and prints its scorecard.
-fn score(options: &Conformance) -> Result<ExitCode, Error> {
-    let (backend, policy) = (options.backend.as_deref(), options.policy.as_deref());
-    let records = run::run(&subject(options, &options.module, backend, policy))?;
-    printed(scorecard::print(&options.module, &records, &mut std::io::stdout().lock()))?;
-    if let Some(path) = &options.json {
-        let text =
-            serde_json::to_string_pretty(&records).map_err(|error| Error::Message(error.to_string()))?;
-        std::fs::write(path, text).map_err(Error::io(path))?;
-    }
-    let good = records.iter().all(record::Record::is_good);
-    let ours = Known::named(&options.module).is_some_and(Known::is_ours);
-    Ok(if good || !ours { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A module of the document: its title, its name, Jeton's backend and policy.

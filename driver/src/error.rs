@@ -52,9 +52,4 @@ impl Error {
         let path = path.into();
         move |source| jeton_peers::Error::Io { path, source }.into()
     }
-
-    /// Returns whether the command line is wrong.
-    pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)))
-    }
 }

@@ -86,5 +86,6 @@ fn measuring(work: fn() -> Result<(), Error>) -> Result<ExitCode, Error> {
 /// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
 fn report(error: &Error) -> ExitCode {
     eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
-    if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    let is_usage = matches!(error, Error::Usage(_) | Error::Pki(jeton_pki::Error::Usage(_)));
+    if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

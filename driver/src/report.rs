@@ -46,16 +46,6 @@ impl<M, S> Report<M, S> {
         self.modules.iter().find(|module| module.name == IN_PROCESS)
     }
 
-    /// Prints a line for each module that was loaded.
-    pub(crate) fn print_modules(&self, out: &mut dyn Write) -> io::Result<()> {
-        for module in &self.modules {
-            if let Some(about) = &module.description {
-                writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Prints what is missing, and the failures.
     pub(crate) fn print_notes(&self, out: &mut dyn Write) -> io::Result<()> {
         if !self.absent.is_empty() {

@@ -63,19 +63,14 @@ fn measured(scratch: &Scratch) -> String {
     store
 }
 
-/// Writes the page of a store, and returns it. Fails if the page may load or run something.
+/// Writes the page of a store, and returns it. Fails if the page is not XML after its first line,
+/// or if it may load or run something.
 fn page(scratch: &Scratch, store: &str) -> String {
+    const ELEMENTS: &str = "html head meta title style body h1 h2 dl dt dd section p div table thead tbody tr \
+        th td figure figcaption svg g text rect line circle polyline polygon path defs clipPath desc use br span";
     let path = scratch.file("page.html");
     succeed(&mut driver(["report", store, "--html", &path]));
     let html = fs::read_to_string(path).expect("a page");
-    loads_nothing(&html);
-    html
-}
-
-/// Fails if a page is not XML after its first line, or if it may load or run something.
-fn loads_nothing(html: &str) {
-    const ELEMENTS: &str = "html head meta title style body h1 h2 dl dt dd section p div table thead tbody tr \
-        th td figure figcaption svg g text rect line circle polyline polygon path defs clipPath desc use br span";
     let body = html.strip_prefix("<!DOCTYPE html>").expect("HTML");
     let document = Document::parse(body).unwrap_or_else(|error| panic!("{error}\n{html}"));
     for node in document.descendants().filter(roxmltree::Node::is_element) {
@@ -86,6 +81,7 @@ fn loads_nothing(html: &str) {
             assert!(!loads, "{attribute}");
         }
     }
+    html
 }
 
 /// Returns every number of a JSON file that is called `value`.

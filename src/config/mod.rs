@@ -323,11 +323,6 @@ impl Settings {
         Err(Error::CurveNotSupported)
     }
 
-    /// Returns whether Diffie-Hellman keys agree in every group.
-    pub(crate) fn allows_any_dh_group(&self) -> bool {
-        self.policy.any_dh_group && !self.is_strict()
-    }
-
     /// Returns whether the token refuses what is not approved.
     pub(crate) fn enforces_fips(&self) -> bool {
         self.policy.enforces_fips()

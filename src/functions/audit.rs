@@ -93,12 +93,6 @@ impl<'a> Call<'a> {
     ) -> Self {
         Self { function, mechanism, objects, user: None, attributes: &[] }
     }
-
-    /// Returns the objects that the call names, with the keys in the mechanism's parameter.
-    fn list_objects(&self) -> Vec<ObjectHandle> {
-        let parameter = self.mechanism.map(|mechanism| mechanism.params.keys()).unwrap_or_default();
-        self.objects.iter().copied().chain(parameter).collect()
-    }
 }
 
 impl Module {
@@ -130,7 +124,8 @@ impl Module {
         }
         // The unique IDs are read before the work, because it may destroy the objects. The rights
         // are read again after the work, because a login gives more rights.
-        let mut objects = names(&token, rights, &call.list_objects());
+        let parameter = call.mechanism.map(|mechanism| mechanism.params.keys()).unwrap_or_default();
+        let mut objects = names(&token, rights, &[call.objects, &parameter].concat());
         let outcome = work();
         let rights = token.rights(rights.access);
         objects.extend(names(&token, rights, &outcome.as_ref().map(Makes::handles).unwrap_or_default()));

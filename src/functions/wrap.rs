@@ -120,7 +120,11 @@ pub(super) fn read_template(
 pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
     if attributes.object_type().ok_or(Error::GeneralError)?.is_secret() {
         let attributes = make::put_secret(attributes, plain, cut)?;
-        refuse_private_key(&attributes)?;
+        // The first bytes of a private key are known, so a cipher that gets the start of such a key
+        // as an unreadable secret key shows a part of the rest.
+        let hidden = attributes.bytes(A::VALUE).filter(|_| !is_readable(&attributes));
+        let is_private = |value| pkcs8::has_header(value) && pkcs8::decode(value).is_ok();
+        require(!hidden.is_some_and(is_private), Error::WrappedKeyInvalid)?;
         Ok(attributes)
     } else {
         let attributes = make::put_private_key(attributes, pkcs8::decode(plain)?, token.provider())?;
@@ -153,7 +157,11 @@ pub(super) fn add_unwrapped_key(
     unwrapped: &Unwrapped,
 ) -> Result<Attributes> {
     let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
-    let keeps_errors = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
+    let length_is_public = match mechanism.info.action {
+        Action::Cipher(_) => mechanism.cipher()?.shows_length(),
+        _ => mechanism.info.wraps == Wraps::SecretAfterZeros,
+    };
+    let keeps_errors = is_authenticated(mechanism) || secret && length_is_public;
     let whole = !secret && is_authenticated(mechanism);
     // The time of a decoder depends on what it decodes.
     let filled = match whole.then(|| without_zeros(&unwrapped.bytes)).flatten() {
@@ -177,29 +185,11 @@ fn without_zeros(bytes: &[u8]) -> Option<&[u8]> {
     (zeros.len() < 8 && zeros.iter().all(|byte| *byte == 0)).then_some(der)
 }
 
-/// Fails with `WrappedKeyInvalid` if an unreadable secret key has the bytes of a private key. The
-/// first of them are known, so a cipher that gets the start of such a key shows a part of the rest.
-fn refuse_private_key(attributes: &Attributes) -> Result<()> {
-    let value = attributes.bytes(A::VALUE).filter(|_| !is_readable(attributes));
-    match value.is_some_and(|value| pkcs8::has_header(value) && pkcs8::decode(value).is_ok()) {
-        true => Err(Error::WrappedKeyInvalid),
-        false => Ok(()),
-    }
-}
-
 /// Returns whether the mechanism accepts only ciphertexts made with the same key. AES key wrap has
 /// an integrity check (SP 800-38F, 3.1). It refuses a forged ciphertext before its plaintext is
 /// used.
 fn is_authenticated(mechanism: &Mechanism) -> bool {
     mechanism.cipher().is_ok_and(|scheme| scheme.is_key_wrap() && !scheme.has_own_initial_value())
-}
-
-/// Returns whether the length of the wrapped key follows from the length of the ciphertext.
-fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
-    Ok(match mechanism.info.action {
-        Action::Cipher(_) => mechanism.cipher()?.shows_length(),
-        _ => mechanism.info.wraps == Wraps::SecretAfterZeros,
-    })
 }
 
 /// The usage of a key, and the errors for an invalid handle and for another type of the key.
@@ -245,7 +235,12 @@ pub(super) fn export_key(
     let mut state = state(&key);
     // Under *strict* only trusted keys wrap.
     state.with_trusted |= token.settings.is_strict();
-    if keeps_template(&token.rules(), wrapping) {
+    // After it is unwrapped, the key still hides what is derived from it. Under *strict* it gets
+    // its role from the same template.
+    let hides = |(id, value): &(A, Value)| *id == A::DERIVE_TEMPLATE && protects(value);
+    let forced = wrapping.attributes().get(A::UNWRAP_TEMPLATE);
+    let keeps = matches!(forced, Some(Value::Template(forced)) if forced.iter().any(hides));
+    if keeps || token.rules() == Policy::Strict {
         state.template = rule::Template::Open;
     }
     check_secrecy((mechanism, nonce), wrapping, (&key, &state))?;
@@ -293,14 +288,6 @@ fn role_of(wrapping: &Object) -> WrappingKey {
     let others = usages.any(|id| wrapping.attributes().flag(*id) == Some(true));
     let is_final = wrapping.flag(Flag::TRUSTED) || !wrapping.flag(Flag::MODIFIABLE);
     if is_final && !others { WrappingKey::Dedicated } else { WrappingKey::Shared }
-}
-
-/// Returns whether a key that is wrapped with this key still hides what is derived from it after it
-/// is unwrapped. Under *strict* the unwrapped key gets its role from the same template.
-fn keeps_template(policy: &Policy, wrapping: &Object) -> bool {
-    let hides = |(id, value): &(A, Value)| *id == A::DERIVE_TEMPLATE && protects(value);
-    *policy == Policy::Strict
-        || matches!(wrapping.attributes().get(A::UNWRAP_TEMPLATE), Some(Value::Template(forced)) if forced.iter().any(hides))
 }
 
 /// Checks `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the `CKA_WRAP_TEMPLATE` of the wrapping

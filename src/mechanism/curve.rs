@@ -64,12 +64,6 @@ impl Group {
             _ => self.bits(),
         }
     }
-
-    /// Returns whether a point of the group without a DER header can have this length, compressed
-    /// or uncompressed.
-    pub const fn has_point_len(self, len: usize) -> bool {
-        len == self.point_len() || matches!(self, Self::Ec(curve) if len == curve.len() + 1)
-    }
 }
 
 /// All supported curves.

@@ -3,7 +3,6 @@
 //! mechanism. `row.rs` defines the columns, and `params.rs` defines the parameters. `scheme.rs`
 //! converts a row and a parameter into the scheme that a backend computes.
 
-use crate::backend::Hash;
 use crate::id::MechanismType;
 
 mod aes;
@@ -98,25 +97,6 @@ static BY_NUMBER: [Option<&MechanismRow>; COMMON] = {
     }
     rows
 };
-
-/// Returns the hash that a digest mechanism computes. The parameters of other mechanisms name a
-/// hash by the number of its digest mechanism.
-pub fn hash_named(id: MechanismType) -> Option<Hash> {
-    match find(id)?.action {
-        Action::Digest(hash) => Some(hash),
-        _ => None,
-    }
-}
-
-/// Returns the MAC that a mechanism without parameter computes. Such a MAC can be the pseudo-random
-/// function of a key derivation: the parameters of the derivation name the MAC's mechanism.
-pub fn mac_named(id: MechanismType) -> Option<MacFunction> {
-    let row = find(id)?;
-    match row.action {
-        Action::Mac(function) if row.shape == Shape::None => Some(function),
-        _ => None,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -334,11 +334,6 @@ impl Source {
             Self::Derived | Self::Agreed => [A::ENCRYPT, A::DECRYPT, A::DERIVE].contains(&usage),
         }
     }
-
-    /// Returns whether the template of the key that makes a key gives it templates of its own.
-    pub fn passes_templates(self) -> bool {
-        self != Self::Agreed
-    }
 }
 
 /// Returns whether a key with the usages `own` comes back from unwrapping in its own role, or

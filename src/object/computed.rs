@@ -51,7 +51,8 @@ pub(crate) fn value(
 /// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
 /// chooses its value.
 pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
-    for id in VERIFIED.into_iter().filter(|id| *id != A::PUBLIC_KEY_INFO || object_type.is_of_pair()) {
+    let is_of_pair = object_type.is_key() && !object_type.is_secret();
+    for id in VERIFIED.into_iter().filter(|id| *id != A::PUBLIC_KEY_INFO || is_of_pair) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
         if !is(id, object_type) {
             continue;

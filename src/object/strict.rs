@@ -44,7 +44,7 @@ pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], so
     for template in templates {
         let named: Vec<_> = usages(*template).collect();
         let usage = usages_of(attributes).find(|id| !source.permits(*id, &named, enciphers));
-        let gives = |id: &A| source.passes_templates() && entry(*template, *id).is_some();
+        let gives = |id: &A| source != Source::Agreed && entry(*template, *id).is_some();
         let inner = TEMPLATES.into_iter().find(|id| attributes.has(*id) && !gives(id));
         if let Some(attribute) = usage.or(inner) {
             let rule = "only the template of the key that makes a key gives it this";

@@ -204,7 +204,8 @@ pub(super) unsafe extern "C" fn fcntl(file: c_int, operation: c_int, argument: *
         // SAFETY: SQLite's own arguments, unchanged.
         _ => return unsafe { libc::fcntl(file, operation, argument) },
     };
-    let Some(lock) = with_table(|table| table.lock_of(file)) else {
+    let lock = with_table(|table| table.locks.get(table.files.get(&file)?).map(|lock| lock.descriptor));
+    let Some(lock) = lock else {
         // SAFETY: SQLite's own arguments, unchanged.
         return unsafe { libc::fcntl(file, operation, argument) };
     };
@@ -249,11 +250,6 @@ fn adopt(path: &Path, flags: c_int, file: c_int) -> std::io::Result<()> {
 }
 
 impl Table {
-    /// Returns the lock of the file that SQLite has open under that descriptor.
-    fn lock_of(&self, file: c_int) -> Option<c_int> {
-        self.locks.get(self.files.get(&file)?).map(|lock| lock.descriptor)
-    }
-
     /// Forgets a descriptor that SQLite closes. Closes the lock if this is the last descriptor of
     /// its file.
     fn remove(&mut self, file: c_int) {

@@ -404,18 +404,6 @@ impl Token {
         Ok(object)
     }
 
-    fn built_in_object(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
-        let place = usize::try_from(handle.0).ok().and_then(|number| number.checked_sub(1));
-        let object = place.and_then(|place| self.built_in().get(place));
-        object.map(Arc::clone).ok_or(Error::ObjectHandleInvalid)
-    }
-
-    fn search_built_in(&self, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
-        let fits = |object: &Object| wanted.iter().all(|(id, value)| object.shows(*id, value));
-        let objects = (1..=objects::BUILT_IN).zip(self.built_in());
-        objects.filter(|(_, object)| fits(object)).map(|(number, _)| ObjectHandle(number)).collect()
-    }
-
     fn built_in(&self) -> &[Arc<Object>] {
         self.built_in.get_or_init(|| {
             let mechanisms = self.settings.mechanisms.iter().map(|mechanism| mechanism.id);

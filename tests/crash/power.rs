@@ -173,8 +173,12 @@ fn rebuild(before: &Files, events: &[Event], random: &mut Random, how: How, hone
             } else if matches!(event, Event::Delete { .. }) {
                 // Later writes belong to another file with this name.
                 break;
-            } else if matches!(how, How::Torn) {
-                tear(&mut files, event, random);
+            } else if let (How::Torn, Event::Write { file, at, bytes }) = (&how, event) {
+                for (place, sector) in bytes.chunks(SECTOR).enumerate() {
+                    if random.below(2) == 0 {
+                        put(files.entry(file.clone()).or_default(), at + place * SECTOR, sector);
+                    }
+                }
             }
         }
     }
@@ -193,16 +197,6 @@ fn apply(files: &mut Files, event: &Event) {
             files.remove(file);
         }
         Event::Sync { .. } | Event::Said(_) => {}
-    }
-}
-
-/// Applies random sectors of a write.
-fn tear(files: &mut Files, event: &Event, random: &mut Random) {
-    let Event::Write { file, at, bytes } = event else { return };
-    for (place, sector) in bytes.chunks(SECTOR).enumerate() {
-        if random.below(2) == 0 {
-            put(files.entry(file.clone()).or_default(), at + place * SECTOR, sector);
-        }
     }
 }
 

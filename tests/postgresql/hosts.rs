@@ -40,7 +40,7 @@ fn a_new_token_key_ends_the_login_of_every_host_and_keeps_the_objects() {
     let one = host(server, "");
     let mine = one.user();
     pair(&one, mine, Kind::P256, &none().stored().label("pair"));
-    let tokens = TokenFile::all(Some(&one.directory.parameters(provider(), ""))).expect("tokens");
+    let (tokens, _) = TokenFile::all(Some(&one.directory.parameters(provider(), ""))).expect("tokens");
     assert_eq!(tokens.len(), 1);
     tokens[0].rekey(&Pins { so: SO_PIN, user: Some(PIN) }).expect("a new key");
     assert_eq!(one.find_init(mine, &none().template()), Err(Error::DeviceRemoved));
@@ -65,7 +65,7 @@ fn a_new_token_key_may_take_longer_than_the_limit_of_a_call() {
          CREATE TRIGGER slows BEFORE UPDATE ON object FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
     ));
     let parameters = one.directory.parameters(provider(), ", store = { timeout-seconds = 1 }");
-    let tokens = TokenFile::all(Some(&parameters)).expect("tokens");
+    let (tokens, _) = TokenFile::all(Some(&parameters)).expect("tokens");
     let start = Instant::now();
     tokens[0].rekey(&Pins { so: SO_PIN, user: Some(PIN) }).expect("a new key");
     assert!(start.elapsed() > Duration::from_secs(1));

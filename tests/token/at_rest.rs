@@ -110,22 +110,17 @@ fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
     assert_eq!(other.sign(others, &hmac, found, b"data"), Ok(code));
 }
 
-/// Returns a directory with a token of format 2, which stores keys with `CKA_PRIVATE` false in
-/// clear. The last version of Jeton before format 3 created the token.
-fn format_2() -> Arc<Directory> {
-    const NAME: &str = "8d17499fca84648f.jeton";
-    let directory = Directory::new();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/token/fixtures").join(NAME);
-    fs::copy(fixture, directory.path().join(NAME)).expect("the fixture");
-    directory
-}
-
 #[test]
 fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
     let scalar: Vec<u8> = (1..=32).collect();
     let secrets = [&b"a public secret!"[..], b"an extractable secret value", &scalar];
     for user in [User::User, User::SecurityOfficer] {
-        let directory = format_2();
+        // The last version of Jeton before format 3 created this token of format 2, which stores
+        // keys with `CKA_PRIVATE` false in clear.
+        let directory = Directory::new();
+        let name = "8d17499fca84648f.jeton";
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/token/fixtures").join(name);
+        fs::copy(fixture, directory.path().join(name)).expect("the fixture");
         let client = Client::beside(&directory, DEFAULT, "");
         let session = client.open();
         assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(&directory), secret)));
@@ -293,7 +288,7 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
 /// Opens the token's file as the tool `jeton` does.
 fn administered(client: &Client, provider: &Provider, configuration: &str) -> TokenFile {
     let parameters = client.directory.parameters(provider, configuration);
-    TokenFile::all(Some(&parameters)).expect("tokens").pop().expect("a token")
+    TokenFile::all(Some(&parameters)).expect("tokens").0.pop().expect("a token")
 }
 
 const PINS: Pins<'_> = Pins { so: SO_PIN, user: Some(PIN) };

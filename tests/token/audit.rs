@@ -118,13 +118,6 @@ fn user(client: &Client) -> SessionHandle {
     session
 }
 
-/// Ends the module and returns the records of functions whose names contain a word.
-fn records_of(client: &Client, file: &PathBuf, provider: &Provider, word: &str) -> Vec<String> {
-    client.finalize().expect("a module");
-    let all: Vec<_> = records(file, provider).iter().map(said).collect();
-    all.into_iter().filter(|record| record.split(' ').next().expect("a function").contains(word)).collect()
-}
-
 #[test]
 fn each_message_of_a_message_based_operation_is_recorded() {
     let (client, file) = audited(DEFAULT);
@@ -166,7 +159,10 @@ fn each_message_of_a_message_based_operation_is_recorded() {
         "C_DecryptMessage - CKM_AES_GCM 1 AeadDecryptFailed",
         "C_DecryptMessageBegin - CKM_AES_GCM 1 Ok",
     ];
-    assert_eq!(records_of(&client, &file, DEFAULT, "Message"), expected);
+    client.finalize().expect("a module");
+    let mut said: Vec<_> = records(&file, DEFAULT).iter().map(said).collect();
+    said.retain(|record| record.split(' ').next().expect("a function").contains("Message"));
+    assert_eq!(said, expected);
 }
 
 #[test]

@@ -88,7 +88,9 @@ fn session_objects_are_taken_from_the_quota() {
         client.close_session(session).expect("a session");
         let session = client.open();
         assert_eq!(quota.used(), empty);
-        assert_eq!(pair_of_keys(client, session, 1000), Error::DeviceMemory);
+        let generate = || client.generate(session, Kind::P256.generator(), &Kind::P256.request(), &none());
+        let failed = (0..1000).find_map(|_| generate().err()).expect("the memory is not used up");
+        assert_eq!(failed, Error::DeviceMemory);
     });
 }
 
@@ -103,13 +105,6 @@ fn an_application_that_is_dropped_gives_its_memory_back() {
         drop(other);
         assert_eq!(quota.used(), before);
     });
-}
-
-/// Generates key pairs until it fails.
-fn pair_of_keys(client: &Client, session: SessionHandle, most: usize) -> Error {
-    let kind = Kind::P256;
-    let generate = || client.generate(session, kind.generator(), &kind.request(), &none());
-    (0..most).find_map(|_| generate().err()).expect("the memory is not used up")
 }
 
 #[test]

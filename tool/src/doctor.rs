@@ -362,12 +362,6 @@ fn read_only(directory: &Path) -> Option<Finding> {
     Some(Finding::new("read-only", Some(directory), problem, remedy))
 }
 
-/// Returns whether the configuration names a sealing key, whose file this user can read.
-fn has_sealing_key(settings: &BTreeMap<&str, String>) -> bool {
-    settings.get("store.sealing-key").is_some_and(|key| key != "none")
-        && unreadable_sealing_key(settings).is_none()
-}
-
 /// Returns a finding if the file of the configured sealing key cannot be read.
 fn unreadable_sealing_key(settings: &BTreeMap<&str, String>) -> Option<Finding> {
     let path = Path::new(settings.get("store.sealing-key")?.strip_prefix("file:")?);
@@ -431,6 +425,8 @@ fn tokens(
         let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
         findings.push(Finding::new("damaged", Some(path), problem, remedy));
     }
+    let names_sealing_key = settings.get("store.sealing-key").is_some_and(|key| key != "none");
+    let has_sealing_key = names_sealing_key && unreadable_sealing_key(settings).is_none();
     let mut serials = BTreeSet::new();
     for token in &opened {
         let path = token.path();
@@ -448,7 +444,7 @@ fn tokens(
             Some(Login { role: Role::User, .. }) if info.user.is_none() => {
                 skip("the user's PIN was never set")
             }
-            Some(_) if info.so.sealing_key.is_some() && !has_sealing_key(settings) => {
+            Some(_) if info.so.sealing_key.is_some() && !has_sealing_key => {
                 skip("they need its sealing key");
             }
             Some(login) => findings.extend(records(token, &info, login, notes)),

@@ -119,7 +119,11 @@ fn main() -> ExitCode {
         let done = role.map_err(Error::Usage).and_then(|Role::Migrate| migrate::run_child());
         return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
-    let arguments = without_alias(options_last(as_subcommand(std::env::args_os().collect())));
+    let mut arguments = options_last(as_subcommand(std::env::args_os().collect()));
+    let is_first = |(name, _): &&(&str, &[&str])| arguments.get(1).is_some_and(|first| first == name);
+    if let Some((_, words)) = ALIASES.iter().find(is_first) {
+        arguments.splice(1..2, words.iter().map(OsString::from));
+    }
     let Arguments { json, command } = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => error.exit(),
@@ -154,15 +158,6 @@ const ALIASES: [(&str, &[&str]); 6] = [
     ("ls", &["object", "list"]),
 ];
 const ACTIONS: [&str; 4] = ["--init-token", "--show-slots", "--delete-token", "--import"];
-
-/// Turns another name of a command into the command.
-fn without_alias(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let is_first = |(name, _): &&(&str, &[&str])| arguments.get(1).is_some_and(|first| first == name);
-    if let Some((_, words)) = ALIASES.iter().find(is_first) {
-        arguments.splice(1..2, words.iter().map(OsString::from));
-    }
-    arguments
-}
 
 /// Turns the actions of `softhsm2-util`, which are options, into commands.
 fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {

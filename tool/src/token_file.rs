@@ -42,15 +42,17 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
 
 /// Returns the error of the directory, or of its first token file, that this user cannot open.
 pub fn unreadable() -> Option<Error> {
-    // Another user may have put a FIFO under this name, so the file is not opened.
-    let refused = |path: PathBuf| match rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
-        Err(reason) if reason != rustix::io::Errno::NOENT => Some(Error::io(path)(reason.into())),
-        _ => None,
-    };
     let directory = directory().ok()?;
     let mut files = std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_token = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jeton");
-    refused(directory).or_else(|| files.by_ref().filter(is_token).find_map(refused))
+    refused(&directory).or_else(|| files.by_ref().filter(is_token).find_map(|path| refused(&path)))
+}
+
+/// Returns why this user cannot read a file. Another user may have put a FIFO under this name, so
+/// the file is not opened.
+fn refused(path: &Path) -> Option<Error> {
+    let reason = rustix::fs::access(path, rustix::fs::Access::READ_OK).err()?;
+    (reason != rustix::io::Errno::NOENT).then(|| Error::io(path)(reason.into()))
 }
 
 /// Reads the properties of a token that can be read without a PIN.
@@ -60,7 +62,21 @@ pub fn info(token: &TokenFile) -> Result<Info, Error> {
 
 /// Opens all tokens of the configured directory or database that can be opened.
 pub fn all() -> Result<Vec<TokenFile>, Error> {
-    TokenFile::all(None).map_err(core("open the tokens"))
+    Ok(TokenFile::all(None).map_err(core("open the tokens"))?.0)
+}
+
+/// Like [`all`], after a module has opened the same files, so that its log has the reasons. Also
+/// returns an error for the first damaged file. Files of other users are an error only if they are
+/// the only ones.
+pub fn all_again() -> Result<(Vec<TokenFile>, Option<Error>), Error> {
+    let all = TokenFile::all(Some("log = { level = 'off' }"));
+    let (tokens, files) = all.map_err(core("open the tokens"))?;
+    let damaged = files
+        .iter()
+        .find(|path| refused(path).is_none())
+        .map(|path| Cause::Damaged.error(format!("{}: not a token; the log says why", path.display())));
+    let of_others = files.iter().find_map(|path| refused(path)).filter(|_| tokens.is_empty());
+    Ok((tokens, damaged.or(of_others)))
 }
 
 /// Returns one sentence for each damage of a token that can be seen without a PIN.

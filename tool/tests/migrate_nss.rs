@@ -59,23 +59,17 @@ fn a_wrong_password_of_nss_is_refused() {
     migration.refuses_pin("--pin-file", "wrong", "the PIN is wrong");
 }
 
-/// Returns the column with the trust in servers. NSS 3.132 has the number of PKCS#11 3.2, NSS 3.87
-/// has its own.
-fn trust_column() -> Option<&'static str> {
-    let path = database()?.scratch.path().join("old/cert9.db");
-    let connection = rusqlite::Connection::open(path).expect("a database");
-    ["a62c", "ace536358"].into_iter().find(|column| {
-        let text = format!("SELECT 1 FROM nssPublic WHERE {column} IS NOT NULL");
-        connection.query_row(&text, [], |_| Ok(())).is_ok()
-    })
-}
-
 #[test]
 fn an_altered_attribute_of_nss_is_found_by_its_mac() {
-    if database().is_none() {
-        return;
-    }
-    let trust = trust_column().expect("a trust object");
+    let Some(database) = database() else { return };
+    let path = database.scratch.path().join("old/cert9.db");
+    let connection = rusqlite::Connection::open(path).expect("a database");
+    // The trust in servers: NSS 3.132 has the number of PKCS#11 3.2, NSS 3.87 has its own.
+    let trust = ["a62c", "ace536358"].into_iter().find(|column| {
+        let text = format!("SELECT 1 FROM nssPublic WHERE {column} IS NOT NULL");
+        connection.query_row(&text, [], |_| Ok(())).is_ok()
+    });
+    let trust = trust.expect("a trust object");
     let wanted = &format!("attribute 0x{} was altered", trust[1..].to_uppercase());
     // A private exponent, a modulus, and the trust in a certificate.
     for (file, table, column, wanted) in [

@@ -18,13 +18,26 @@ fn a_token_is_listed_renamed_and_deleted() {
     assert!(tool.ok("token list").contains("  2  /"), "two objects, and the path of the file");
     let lines = |options: &str| tool.ok(&format!("token list{options}")).lines().count();
     assert_eq!([lines(""), lines(" --all")], [1, 2]);
-    assert!(tool.ok("token list --long").contains("Label:         mine"));
+    assert!(tool.ok("token list --long").contains("Label:          mine"));
     tool.ok("token rename --token mine --label yours");
     assert!(tool.ok("token info --token yours").contains("Label:     yours"));
     assert!(tool.fails(3, "object list --token mine").contains("no token labelled"));
     says(tool.fails(2, "token delete --token yours"), "--yes");
     assert!(tool.ok("token delete --token yours --yes").contains("removed"));
     assert!(tool.fails(3, "object list").contains("no initialised token"));
+}
+
+#[test]
+fn a_token_file_that_cannot_be_opened_fails_the_listing_and_is_logged_once() {
+    let Some(tool) = Tool::new() else { return };
+    let damaged = tool.file("tokens/0123456789abcdef.jeton");
+    fs::write(&damaged, "not a token").expect("a file");
+    for options in ["", " --long", " --json"] {
+        let (code, text) = run(&mut tool.command(&format!("token list{options}")));
+        assert!(code == 8 && text.contains("mine"), "exit {code}: {text}");
+        assert_eq!(text.matches("ERROR").count(), 1, "{text}");
+        assert!(text.contains(&format!("{damaged}: not a token; the log says why")), "{text}");
+    }
 }
 
 #[test]
@@ -92,7 +105,7 @@ fn a_token_for_tests_is_refused_under_the_strict_policy() {
 fn the_options_of_softhsm2_util_work() {
     let Some(tool) = Tool::empty() else { return };
     tool.ok(&["--init-token", "--free", "--label", "old", "--pin", PIN, "--so-pin", SO_PIN]);
-    assert!(tool.ok("--show-slots").contains("Label:         old"));
+    assert!(tool.ok("--show-slots").contains("Label:          old"));
     if has("openssl") {
         tool.shell(
             "openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -aes256 -pass pass:secret -out key.pem",
@@ -598,6 +611,9 @@ fn another_module_is_administered_the_same_way() {
     };
     softhsm("token init --label hsm");
     softhsm("key generate --type ec:p256 --label ec --usage sign");
+    let listed = softhsm("token list");
+    assert!(listed.trim_end().ends_with("  ok  ok  1"), "the PINs and the public key: {listed}");
+    assert!(softhsm("token list --long").contains("Public objects: 1\n"));
     tool.shell("openssl genrsa -out rsa.pem 2048; openssl genpkey -algorithm ec -pkeyopt ec_paramgen_curve:P-256 -out ec.pem");
     softhsm("key import rsa.pem --label rsa");
     softhsm("key import ec.pem --label imported");

@@ -12,7 +12,7 @@ use cryptoki_sys::*;
 use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
 use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
-use jeton::mechanism::{self, MacFunction, Mechanism, MechanismRow, Params, Shape};
+use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Shape};
 use jeton::secret::try_boxed;
 use jeton_names::structs::{self as table, DATA, Flow, Layout, Len, Target};
 use tracing::debug;
@@ -258,15 +258,22 @@ fn boolean(given: CK_BBOOL) -> Result<bool> {
     }
 }
 
+/// Reads a hash, which parameters name by the number of its digest mechanism.
 fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
-    mechanism::hash_named(MechanismType(wide(given))).ok_or(Error::MechanismParamInvalid)
+    match mechanism::find(MechanismType(wide(given))).map(|row| row.action) {
+        Some(Action::Digest(hash)) => Ok(hash),
+        _ => Err(Error::MechanismParamInvalid),
+    }
 }
 
+/// Reads the pseudo-random function of a key derivation, which is a MAC without a parameter.
 fn prf(given: CK_MECHANISM_TYPE) -> Result<MacFunction> {
-    let prf = mechanism::mac_named(MechanismType(wide(given)));
-    let prf = prf
-        .filter(|prf| matches!(prf, MacFunction::Hmac(_) | MacFunction::AesCmac | MacFunction::AesXcbc(16)));
-    prf.ok_or(Error::MechanismParamInvalid)
+    use MacFunction::{AesCmac, AesXcbc, Hmac};
+    let row = mechanism::find(MechanismType(wide(given))).filter(|row| row.shape == Shape::None);
+    match row.map(|row| row.action) {
+        Some(Action::Mac(function @ (Hmac(_) | AesCmac | AesXcbc(16)))) => Ok(function),
+        _ => Err(Error::MechanismParamInvalid),
+    }
 }
 
 /// Copies an array that a parameter struct points to, of at most `limit` items.

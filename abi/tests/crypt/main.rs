@@ -105,12 +105,6 @@ fn encrypted(session: Session, with: &mut CK_MECHANISM, key: Object, data: &[u8]
     two_calls(|out, room| rv!(C_Encrypt(session, pointer(data), len(data), out, room)))
 }
 
-/// Returns whether two keys give the same ciphertext, and so have the same value.
-fn same_value(session: Session, one: Object, other: Object) -> bool {
-    let with = &mut mechanism(CKM_AES_ECB);
-    encrypted(session, with, one, &[3; 32]) == encrypted(session, with, other, &[3; 32])
-}
-
 /// Runs a test with a mechanism that authenticates, one that pads and one that does neither.
 fn with_each(test: impl Fn(&mut CK_MECHANISM)) {
     let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ptr::from_mut;
 
 use super::*;
+use crate::common::functions;
 
 const AAD: &[u8] = b"a message";
 const GCM_LEN: CK_ULONG = size_of::<CK_GCM_MESSAGE_PARAMS>() as CK_ULONG;
@@ -49,29 +50,18 @@ fn finish(session: Session) {
     ok!(C_MessageDecryptFinal(session));
 }
 
-/// Calls `C_EncryptMessage` with the length of `out` as the size of the buffer.
-fn encrypt_message(
+/// Calls `C_EncryptMessage` or `C_DecryptMessage` with the length of `out` as the size of the
+/// buffer.
+fn crypt_message(
+    call: CK_C_EncryptMessage,
     session: Session,
     params: &mut CK_GCM_MESSAGE_PARAMS,
-    data: &[u8],
     out: &mut [u8],
 ) -> CK_RV {
-    let mut room = out.len() as CK_ULONG;
-    let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
-    let (aad_len, data_len) = (len(AAD), len(data));
-    rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, pointer(data), data_len, out, &raw mut room))
-}
-
-fn decrypt_message(
-    session: Session,
-    params: &mut CK_GCM_MESSAGE_PARAMS,
-    data: &[u8],
-    out: &mut [u8],
-) -> CK_RV {
-    let mut room = out.len() as CK_ULONG;
-    let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
-    let (aad_len, data_len) = (len(AAD), len(data));
-    rv!(C_DecryptMessage(session, place, GCM_LEN, aad, aad_len, pointer(data), data_len, out, &raw mut room))
+    let (mut room, place, call) = (out.len() as CK_ULONG, place(params), call.expect("an entry"));
+    let (aad, data, out) = (pointer(AAD), pointer(MESSAGE), out.as_mut_ptr());
+    let (aad_len, data_len) = (len(AAD), len(MESSAGE));
+    unsafe { call(session, place, GCM_LEN, aad, aad_len, data, data_len, out, &raw mut room) }
 }
 
 #[test]
@@ -80,7 +70,8 @@ fn malformed_parameters_of_messages_are_refused() {
     let key = aes_key(session);
     let good = places.params(CKG_GENERATE);
     // The order of the calls is checked first.
-    let missing = encrypt_message(session, &mut { good }, MESSAGE, &mut [0; 128]);
+    let (encrypt, decrypt) = (functions().C_EncryptMessage, functions().C_DecryptMessage);
+    let missing = crypt_message(encrypt, session, &mut { good }, &mut [0; 128]);
     assert_eq!(missing, CKR_OPERATION_NOT_INITIALIZED);
     let begin = |pointer: *mut c_void, len| rv!(C_EncryptMessageBegin(session, pointer, len, nothing(), 0));
     assert_eq!(begin(nothing(), 0), CKR_OPERATION_NOT_INITIALIZED);
@@ -100,12 +91,13 @@ fn malformed_parameters_of_messages_are_refused() {
         CK_GCM_MESSAGE_PARAMS { ulTagBits: 136, ..good },
         CK_GCM_MESSAGE_PARAMS { ulTagBits: HUGE, ..good },
     ] {
-        let refused = encrypt_message(session, &mut { wrong }, MESSAGE, &mut [0; 128]);
+        let refused = crypt_message(encrypt, session, &mut { wrong }, &mut [0; 128]);
         assert_eq!(refused, CKR_MECHANISM_PARAM_INVALID, "{wrong:?}");
         // Decryption ignores the nonce generator.
         let generates = wrong.ulIvFixedBits != good.ulIvFixedBits || wrong.ivGenerator != good.ivGenerator;
         let expected = if generates { CKR_AEAD_DECRYPT_FAILED } else { CKR_MECHANISM_PARAM_INVALID };
-        assert_eq!(decrypt_message(session, &mut { wrong }, MESSAGE, &mut [0; 128]), expected, "{wrong:?}");
+        let refused = crypt_message(decrypt, session, &mut { wrong }, &mut [0; 128]);
+        assert_eq!(refused, expected, "{wrong:?}");
     }
     let params = &mut { good };
     for wrong in [0, 1, GCM_LEN - 1, GCM_LEN + 1, HUGE] {
@@ -128,7 +120,7 @@ fn malformed_parameters_of_messages_are_refused() {
     assert_eq!(whole(null, 0, data, nothing()), CKR_ARGUMENTS_BAD);
     assert_eq!(whole(null, 0, data, &raw mut room), CKR_OK);
     // Neither a query for the length nor a short buffer uses a nonce.
-    assert_eq!(encrypt_message(session, &mut { good }, MESSAGE, &mut [0; 4]), CKR_BUFFER_TOO_SMALL);
+    assert_eq!(crypt_message(encrypt, session, &mut { good }, &mut [0; 4]), CKR_BUFFER_TOO_SMALL);
     assert_eq!((room, places.nonce, places.tag), (4, [7; 12], [0xaa; 16]));
     finish(session);
 }

@@ -5,7 +5,7 @@ use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
 use super::*;
-use crate::names::{BASELINE_AGAIN, JETON, NULL};
+use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};
 
 const SIZE: (u32, u32) = (960, 520);
 
@@ -122,7 +122,7 @@ fn series(row: &str, name: &str, points: impl Iterator<Item = (f64, f64)>) -> Se
 }
 
 fn legend(row: &str) -> String {
-    shown(row).replace("-session", ", session keys")
+    if row == BASELINE { "AWS-LC".to_owned() } else { shown(row).replace("-session", ", session keys") }
 }
 
 /// Returns the rows of all groups, without the second row of the baseline.
@@ -149,12 +149,14 @@ mod tests {
             ("search/token/label/10", JETON, 700.0),
             ("search/token/label/1000", JETON, 790.0),
             ("sign/p256", JETON, 12.0),
+            ("threads/p256/1", BASELINE, 12.0),
         ]);
         let directory = tempfile::tempdir().expect("a directory");
         draw(&data, directory.path()).expect("three plots");
         for (file, label) in [
             ("search.svg", "objects in the token"),
             ("threads.svg", "signatures per second"),
+            ("threads.svg", "AWS-LC"),
             ("overhead.svg", "P-256 sign"),
         ] {
             let text = fs::read_to_string(directory.path().join(file)).expect("a plot");

@@ -210,38 +210,22 @@ pub fn initialise(
 ) -> Result<SlotId, Error> {
     let before = serials(module)?;
     module.init_token(slot, so_pin, label).doing(|| format!("initialising the token {label:?}"))?;
-    let slot = slot_after(module, slot, label, &before)?;
-    set_user_pin(module, slot, so_pin, pin)?;
-    Ok(slot)
+    let mut slots = module.slots(true)?;
+    slots.sort_by_key(|other| *other != slot);
+    for found in slots {
+        let info = module.token_info(found)?;
+        // A token in another slot is the new one if it was not there before.
+        let is_new = found == slot || !before.contains(&(found, info.serial.clone()));
+        if is_new && info.is_initialised() && info.label == label {
+            set_user_pin(module, found, so_pin, pin)?;
+            return Ok(found);
+        }
+    }
+    Err(Error::Message(format!("the token {label:?} was initialised and then not found")))
 }
 
 fn serials(module: &Module) -> Result<Vec<(SlotId, String)>, Failure> {
     module.slots(true)?.into_iter().map(|slot| Ok((slot, module.token_info(slot)?.serial))).collect()
-}
-
-/// Finds the token that was initialised in `slot`: in this slot if its token has the label, else in
-/// a slot whose token was not there before.
-fn slot_after(
-    module: &Module,
-    slot: SlotId,
-    label: &str,
-    before: &[(SlotId, String)],
-) -> Result<SlotId, Error> {
-    let ours = |slot: SlotId| -> Result<bool, Failure> {
-        let info = module.token_info(slot)?;
-        Ok(info.is_initialised() && info.label == label)
-    };
-    let slots = module.slots(true)?;
-    if slots.contains(&slot) && ours(slot)? {
-        return Ok(slot);
-    }
-    for candidate in slots {
-        let known = before.contains(&(candidate, module.token_info(candidate)?.serial));
-        if !known && ours(candidate)? {
-            return Ok(candidate);
-        }
-    }
-    Err(Error::Message(format!("the token {label:?} was initialised and then not found")))
 }
 
 fn set_user_pin(module: &Module, slot: SlotId, so_pin: &str, pin: &str) -> Result<(), Failure> {

@@ -129,7 +129,9 @@ impl Run<'_> {
     /// Generates the subscribers' key pairs, and issues a certificate for each serial number.
     fn issue(&self, engine: &dyn Engine, issuer: &Issuer) -> Result<InParts<Vec<u8>>, Error> {
         let subscriber = self.profile.subscriber;
-        let pool = self.key_pool(engine)?;
+        let shared = if let Key::Rsa(_) = subscriber.key { self.rsa_key_pool.min(self.size) } else { 0 };
+        let pool = (0..shared).into_par_iter().map(|_| engine.make_subscriber(subscriber));
+        let pool = pool.collect::<Result<Vec<_>, _>>()?;
         let prepare = |serial: &u64| {
             let key = match pool.as_slice() {
                 [] => engine.make_subscriber(subscriber)?,
@@ -142,15 +144,6 @@ impl Run<'_> {
             let signed = part.iter().zip(engine.sign_all(&part)?);
             signed.map(|(tbs, signature)| Ok(assemble(tbs, &issuer.signer, &signature)?)).collect()
         })
-    }
-
-    fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<SubjectPublicKeyInfoOwned>, Error> {
-        let subscriber = self.profile.subscriber;
-        let wanted = match subscriber.key {
-            Key::Rsa(_) => self.rsa_key_pool.min(self.size),
-            _ => 0,
-        };
-        (0..wanted).into_par_iter().map(|_| engine.make_subscriber(subscriber)).collect()
     }
 
     fn time_parts<T>(

@@ -64,7 +64,14 @@ impl TakesTurns for BatchChild {
 
     fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
         let database = Database::open(&job.database)?;
-        let (engine, description) = open_engine(&job)?;
+        let (engine, description): (Box<dyn Engine + Send>, _) = match job.target.open()? {
+            Some(((module, slot, pin), description)) => {
+                let engine = Pkcs11::open(&module, slot, &pin, job.threads, job.asynchronous)?;
+                (Box::new(engine), description)
+            }
+            None if matches!(job.target, Target::OpenSsl) => open_openssl()?,
+            None => (Box::new(InProcess::default()), InProcess::describe()),
+        };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build();
         let pool = pool.map_err(|error| Error::Failed(format!("no thread pool: {error}")))?;
         Ok((Self { job, database, engine, pool }, description))
@@ -91,17 +98,6 @@ impl TakesTurns for BatchChild {
             database.forget_batch(module, algorithm, size)?;
         }
         Ok(times)
-    }
-}
-
-fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
-    match job.target.open()? {
-        Some(((module, slot, pin), description)) => {
-            let engine = Pkcs11::open(&module, slot, &pin, job.threads, job.asynchronous)?;
-            Ok((Box::new(engine), description))
-        }
-        None if matches!(job.target, Target::OpenSsl) => open_openssl(),
-        None => Ok((Box::new(InProcess::default()), InProcess::describe())),
     }
 }
 

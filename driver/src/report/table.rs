@@ -40,7 +40,11 @@ impl Module {
 pub fn print(report: &BatchReport, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let plural = if report.settings.threads == 1 { "" } else { "s" };
     writeln!(out, "{}, {} thread{plural}", report.about.machine, report.settings.threads)?;
-    report.print_modules(out)?;
+    for module in &report.modules {
+        if let Some(about) = &module.description {
+            writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
+        }
+    }
     for algorithm in &report.settings.algorithms {
         for size in &report.settings.sizes {
             print_batch(report, algorithm, *size, columns, out)?;

@@ -15,7 +15,7 @@ use crate::backend::{
 };
 #[cfg(feature = "rustcrypto")]
 use crate::backend::{Job, lanes};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// Sizes in bits of the moduli of private keys. AWS-LC supports at most 16384 bits.
@@ -34,9 +34,7 @@ const MAX_EXPONENT_BITS: usize = 256;
 const MAX_GENERATED_EXPONENT_BITS: usize = 32;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
-    if !GENERATED_BITS.contains(&bits) {
-        return Err(Error::KeySizeRange);
-    }
+    require(GENERATED_BITS.contains(&bits), Error::KeySizeRange)?;
     if !bits.is_multiple_of(GENERATED_STEP) {
         let other = elsewhere().map_err(|_| Error::KeySizeRange)?;
         return other.keys.generate(&PairSpec::Rsa { bits, public_exponent });
@@ -44,9 +42,7 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
     let e = ffi::Bignum::new(public_exponent)?;
     // With an even exponent AWS-LC would search for primes that do not exist.
     let odd = public_exponent.last().is_some_and(|last| last & 1 == 1);
-    if !odd || !(2..=MAX_GENERATED_EXPONENT_BITS).contains(&e.bits()) {
-        return Err(Error::DataInvalid);
-    }
+    require(odd && (2..=MAX_GENERATED_EXPONENT_BITS).contains(&e.bits()), Error::DataInvalid)?;
     #[cfg(feature = "rustcrypto")]
     if e.to_bytes() == [1, 0, 1]
         && let Some(pair) = generate_in_lanes(bits)?
@@ -98,9 +94,7 @@ impl Private {
     fn with_exponent(parts: &RsaPrivate, e: &[u8]) -> Result<Self> {
         let (n, modulus) = Modulus::parse(&parts.n, PRIVATE_BITS)?;
         let (e, d) = (exponent(e)?, ffi::Bignum::new(&parts.d)?);
-        if d.bits() > n.bits() {
-            return Err(Error::DataInvalid);
-        }
+        require(d.bits() <= n.bits(), Error::DataInvalid)?;
         let rsa = match &parts.crt {
             Some(crt) => ffi::Rsa::private(&n, &e, &d, crt)?,
             None => ffi::Rsa::private_no_crt(&n, &e, &d)?,
@@ -158,9 +152,7 @@ impl PrivateKey for Private {
     }
 
     fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        if input.len() != self.modulus.len() {
-            return Err(Error::EncryptedDataLenRange);
-        }
+        require(input.len() == self.modulus.len(), Error::EncryptedDataLenRange)?;
         let out = output(out, self.modulus.len())?;
         let len = match scheme {
             Encryption::Raw => self.decrypt_unpadded(input, out)?,
@@ -180,9 +172,7 @@ impl PrivateKey for Private {
     }
 
     fn decrypt_pkcs1(&self, input: &[u8], fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
-        if input.len() != self.modulus.len() {
-            return Err(Error::EncryptedDataLenRange);
-        }
+        require(input.len() == self.modulus.len(), Error::EncryptedDataLenRange)?;
         let mut em = Secret::zeroed(input.len());
         self.decrypt_unpadded(input, &mut em)?.ok_or(Error::EncryptedDataInvalid)?;
         self.rejection.decode(PROVIDER.macs, input, &em, fits)
@@ -215,17 +205,13 @@ impl PublicKey for Public {
             Encryption::Pkcs1 => len - PKCS1_OVERHEAD,
             Encryption::Oaep { hash, mgf, .. } => oaep_room(*hash, *mgf, &self.modulus)?,
         };
-        if input.len() > room {
-            return Err(Error::DataLenRange);
-        }
+        require(input.len() <= room, Error::DataLenRange)?;
         let out = output(out, len)?;
         let mut encoded = Secret::zeroed(len);
         match scheme {
             Encryption::Raw => {
                 pad_left(&mut encoded, input);
-                if *encoded >= *self.modulus.0 {
-                    return Err(Error::DataInvalid);
-                }
+                require(*encoded < *self.modulus.0, Error::DataInvalid)?;
                 self.rsa.encrypt_unpadded(&encoded, out)?;
             }
             Encryption::Pkcs1 => self.rsa.encrypt_pkcs1(input, out)?,
@@ -266,9 +252,7 @@ struct Modulus(Vec<u8>);
 impl Modulus {
     fn parse(bytes: &[u8], sizes: RangeInclusive<usize>) -> Result<(ffi::Bignum, Self)> {
         let n = ffi::Bignum::new(bytes)?;
-        if !sizes.contains(&n.bits()) {
-            return Err(Error::KeySizeRange);
-        }
+        require(sizes.contains(&n.bits()), Error::KeySizeRange)?;
         let modulus = Self(n.to_bytes());
         Ok((n, modulus))
     }
@@ -361,9 +345,7 @@ struct RsaSigner {
 impl RsaSigner {
     fn sign_unpadded(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         pad_left(&mut self.scratch, input);
-        if self.scratch >= self.key.modulus.0 {
-            return Err(Error::DataInvalid);
-        }
+        require(self.scratch < self.key.modulus.0, Error::DataInvalid)?;
         if self.key.modulus.is_fixed(&self.scratch) {
             out.copy_from_slice(&self.scratch);
             return Ok(());
@@ -472,9 +454,7 @@ impl RsaVerifier {
 impl Verifier for RsaVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         self.padding.takes(input.len(), &self.key.modulus)?;
-        if signature.len() != self.key.modulus.len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.key.modulus.len(), Error::SignatureLenRange)?;
         verdict(match self.padding {
             Padding::None => self.verify_unpadded(input, signature),
             Padding::Pkcs1 => self.verify_pkcs1(input, signature),

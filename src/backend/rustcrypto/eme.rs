@@ -7,6 +7,7 @@
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::digest::State;
+use super::emsa::pad_with_zeros;
 use super::random;
 use crate::backend::{Encryption, Hash, Hasher as _};
 use crate::error::{Error, Result, require};
@@ -14,12 +15,7 @@ use crate::error::{Error, Result, require};
 /// Encodes `input` into `em`, which has the length of the modulus.
 pub(super) fn encode(scheme: &Encryption, input: &[u8], em: &mut [u8]) -> Result<()> {
     match scheme {
-        Encryption::Raw => {
-            let zeros = em.len().checked_sub(input.len()).ok_or(Error::DataLenRange)?;
-            em[..zeros].fill(0);
-            em[zeros..].copy_from_slice(input);
-            Ok(())
-        }
+        Encryption::Raw => pad_with_zeros(input, em),
         Encryption::Pkcs1 => pkcs1_encode(input, em),
         Encryption::Oaep { hash, mgf, label } => Oaep::new(*hash, *mgf, label, em.len())?.encode(input, em),
     }

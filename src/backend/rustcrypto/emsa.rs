@@ -66,7 +66,7 @@ fn expect_len(hash: Option<Hash>, digest: &[u8]) -> Result<()> {
     }
 }
 
-fn pad_with_zeros(input: &[u8], em: &mut [u8]) -> Result<()> {
+pub(super) fn pad_with_zeros(input: &[u8], em: &mut [u8]) -> Result<()> {
     let zeros = em.len().checked_sub(input.len()).ok_or(Error::DataLenRange)?;
     em[..zeros].fill(0);
     em[zeros..].copy_from_slice(input);

@@ -22,7 +22,7 @@ use crate::backend::{
     Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA, Scheme,
     Signer, Verifier,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::secret::Secret;
 
 /// Sizes of generated keys in bits.
@@ -33,9 +33,7 @@ const PRIVATE_BITS: RangeInclusive<usize> = 1024..=16384;
 const PUBLIC_BITS: RangeInclusive<usize> = SHORTEST_RSA..=16384;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
-    if !GENERATED.contains(&bits) {
-        return Err(Error::KeySizeRange);
-    }
+    require(GENERATED.contains(&bits), Error::KeySizeRange)?;
     let e = exponent(public_exponent)?;
     // The crate requires a generator that cannot fail. `fill` returns an error if the generator
     // fails now. If the generator fails only later, `new_with_exp` panics.
@@ -103,9 +101,7 @@ pub(super) fn public(n: &[u8], e: &[u8]) -> Result<Arc<dyn PublicKey>> {
 fn public_key(n: &[u8], e: &BoxedUint, sizes: RangeInclusive<usize>) -> Result<RsaPublicKey> {
     // This check comes before any arithmetic: parsing takes linear time, but computing the
     // Montgomery parameters takes more.
-    if n.len() > sizes.end() / 8 {
-        return Err(Error::KeySizeRange);
-    }
+    require(n.len() <= sizes.end() / 8, Error::KeySizeRange)?;
     let n = BoxedUint::from_be_slice_vartime(n);
     RsaPublicKey::new_with_size_limits(n, e.clone(), sizes).map_err(|error| match error {
         rsa::Error::ModulusTooSmall | rsa::Error::ModulusTooLarge => Error::KeySizeRange,
@@ -231,9 +227,7 @@ fn number(bytes: &[u8], bits: u32) -> Result<BoxedUint> {
 /// Computes RSASP1 (RFC 8017, 5.2.1), which equals RSADP. The input has the length of the modulus.
 fn sign(key: &RsaPrivateKey, em: &[u8], out: &mut [u8]) -> Result<()> {
     let message = Zeroizing::new(integer(em, key)?);
-    if *message >= *key.n().as_ref() {
-        return Err(Error::DataInvalid);
-    }
+    require(*message < *key.n().as_ref(), Error::DataInvalid)?;
     let signature = rsa_decrypt_and_check(key, Some(&mut SysRng), &message);
     write(&Zeroizing::new(signature.map_err(|error| failed("an RSA private operation")(&error))?), out);
     Ok(())
@@ -243,9 +237,7 @@ fn sign(key: &RsaPrivateKey, em: &[u8], out: &mut [u8]) -> Result<()> {
 /// modulus.
 fn recover(public: &RsaPublicKey, signature: &[u8], em: &mut [u8]) -> Result<()> {
     let signature = integer(signature, public)?;
-    if signature >= *public.n().as_ref() {
-        return Err(Error::SignatureInvalid);
-    }
+    require(signature < *public.n().as_ref(), Error::SignatureInvalid)?;
     write(&rsa_encrypt(public, &signature).map_err(|error| failed("an RSA verification")(&error))?, em);
     Ok(())
 }
@@ -273,9 +265,7 @@ struct Private {
 impl Private {
     /// Computes RSADP (RFC 8017, 5.1.2).
     fn decrypt_unpadded(&self, input: &[u8]) -> Result<Secret> {
-        if input.len() != self.key.size() {
-            return Err(Error::EncryptedDataLenRange);
-        }
+        require(input.len() == self.key.size(), Error::EncryptedDataLenRange)?;
         let mut em = Secret::zeroed(input.len());
         sign(&self.key, input, &mut em).map_err(|error| match error {
             Error::DataInvalid => Error::EncryptedDataInvalid,
@@ -368,9 +358,7 @@ struct RsaVerifier {
 
 impl Verifier for RsaVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        if signature.len() != self.em.len() {
-            return Err(Error::SignatureLenRange);
-        }
+        require(signature.len() == self.em.len(), Error::SignatureLenRange)?;
         recover(&self.key.0, signature, &mut self.em)?;
         self.encoding.verify(input, &mut self.em, &mut self.expected)
     }

@@ -25,7 +25,8 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
 /// the group, and with `KeyFunctionNotPermitted` if a peer of a small order would show a part of
 /// the private value.
 pub(in crate::functions) fn agree_dh(token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
-    if !token.settings.allows_any_dh_group() && !private.is_group_safe()? {
+    let allows_any_group = token.settings.policy.any_dh_group && !token.settings.is_strict();
+    if !allows_any_group && !private.is_group_safe()? {
         warn!("the prime of a Diffie-Hellman key is not safe: see [policy] any-dh-group");
         return Err(Error::KeyFunctionNotPermitted);
     }

@@ -132,8 +132,10 @@ impl Module {
             return Err(Error::TemplateIncomplete);
         }
         let (secret, cut) = work.secret(derivation)?;
-        simple::check_data(derivation, secret.len(), work.wanted)?;
         let len = work.wanted.unwrap_or(secret.len());
+        // PKCS#11 3.2, "Key derivation by data encryption": the key is no longer than the data.
+        let encrypts = matches!(derivation, Derivation::EncryptData(_));
+        require(!encrypts || len <= secret.len(), Error::DataLenRange)?;
         guard.mark(&mut attributes, template, secret.len(), len)?;
         let attributes = make::put_secret(attributes, &secret, cut)?;
         check_received(&attributes)?;

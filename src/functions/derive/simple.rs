@@ -41,13 +41,6 @@ impl Work<'_> {
     }
 }
 
-/// Fails with `DataLenRange` if the encrypted data is shorter than the derived key. PKCS#11 3.2,
-/// "Key derivation by data encryption".
-pub(super) fn check_data(derivation: Derivation, len: usize, wanted: Option<usize>) -> Result<()> {
-    let encrypts = matches!(derivation, Derivation::EncryptData(_));
-    if encrypts && wanted.is_some_and(|wanted| wanted > len) { Err(Error::DataLenRange) } else { Ok(()) }
-}
-
 /// Copies bits of a key, starting at bit `first`. After the last bit it continues with the first
 /// one (PKCS#11 3.2, "Extraction of one key from another key").
 fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {

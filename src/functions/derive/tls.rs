@@ -10,7 +10,7 @@ use crate::mechanism::{KeyExchange, Params};
 use crate::object::make::{self, Cut};
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Object, bits::Flag};
+use crate::object::{Attributes, bits::Flag};
 use crate::secret::Secret;
 use crate::session::tls::prf;
 
@@ -36,7 +36,9 @@ impl Work<'_> {
         let versioned = exchange == KeyExchange::Rsa;
         require(!versioned || secret.len() == MASTER, Error::KeySizeRange)?;
         // The caller gets the first two bytes of the secret, which are its version.
-        let hides = self.token.settings.is_strict() && is_unreadable(self.base) && !is_pre_master(self.base);
+        let generated = [M::SSL3_PRE_MASTER_KEY_GEN, M::TLS_PRE_MASTER_KEY_GEN].map(|id| Some(id.0));
+        let is_pre_master = generated.contains(&self.base.attributes().number(A::KEY_GEN_MECHANISM));
+        let hides = self.token.settings.is_strict() && is_unreadable(self.base) && !is_pre_master;
         require(!(versioned && (hides || is_copied(self.base))), Error::KeyTypeInconsistent)?;
         let (function, value) = match &self.mechanism.params {
             Params::TlsMaster { prf, randoms } => {
@@ -157,12 +159,6 @@ impl Work<'_> {
     fn tls(&self, function: TlsPrf, label: &[u8], seed: &[&[u8]], len: usize) -> Result<Secret> {
         prf(self.provider(), function, self.value()?, label, seed, len)
     }
-}
-
-/// Returns whether the token generated the key as a pre-master secret.
-fn is_pre_master(key: &Object) -> bool {
-    let generated = [M::SSL3_PRE_MASTER_KEY_GEN, M::TLS_PRE_MASTER_KEY_GEN].map(|id| Some(id.0));
-    generated.contains(&key.attributes().number(A::KEY_GEN_MECHANISM))
 }
 
 /// Limits a TLS 1.2 master secret to its mechanisms: "The mechanism also contributes the

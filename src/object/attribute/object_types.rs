@@ -54,11 +54,6 @@ impl ObjectTypes {
         }
     }
 
-    /// Returns whether it is a key of a key pair.
-    pub(crate) const fn is_of_pair(self) -> bool {
-        self.has(Self::PUBLIC.or(Self::PRIVATE))
-    }
-
     /// Returns whether it is a public, private or secret key.
     pub const fn is_key(self) -> bool {
         Self::KEYS.has(self)

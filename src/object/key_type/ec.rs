@@ -264,7 +264,8 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 /// string or the bare point. Only the length distinguishes the bare point from a DER octet string.
 /// Both begin with 04, and in one of 256 points the next byte equals the length byte of DER.
 fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
-    if group.has_point_len(bytes.len()) {
+    let is_compressed = matches!(group, Group::Ec(curve) if bytes.len() == curve.len() + 1);
+    if is_compressed || bytes.len() == group.point_len() {
         return Ok(bytes);
     }
     match BitStringRef::from_der(bytes).ok().and_then(|bits| bits.as_bytes()) {

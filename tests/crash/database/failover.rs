@@ -10,6 +10,7 @@ pub fn case() {
     let failovers: u64 = number("JETON_CRASH_FAILOVERS", 1);
     let mut cluster = Cluster::start();
     let mut workers = Workers::new(&cluster.url());
+    let sql = format!("SELECT change FROM {}.token", workers.directory.schema());
     let mut longest = Duration::ZERO;
     for round in 1..=failovers {
         if workers.running.is_empty() {
@@ -19,7 +20,9 @@ pub fn case() {
         let start = Instant::now();
         cluster.fail_over();
         cluster.add_standby();
-        wait_for_changes(&cluster, &workers);
+        let change = || cluster.sql(&sql).parse::<u64>().expect("a change number");
+        let first = change();
+        jeton_child::until(LONGEST_OUTAGE, "no changes after a failover", || change() >= first + 10);
         longest = longest.max(start.elapsed());
         if round % EACH == 0 || round == failovers {
             sleep(Duration::from_millis(workers.random.below(500)));
@@ -27,12 +30,4 @@ pub fn case() {
         }
     }
     workers.report(&format!("{failovers} failovers, at most {longest:?} until the next changes"));
-}
-
-/// Waits until the processes make changes again.
-fn wait_for_changes(cluster: &Cluster, workers: &Workers) {
-    let sql = format!("SELECT change FROM {}.token", workers.directory.schema());
-    let change = || cluster.sql(&sql).parse::<u64>().expect("a change number");
-    let first = change();
-    jeton_child::until(LONGEST_OUTAGE, "no changes after a failover", || change() >= first + 10);
 }

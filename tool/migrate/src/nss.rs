@@ -240,14 +240,11 @@ fn columns(connection: &Connection, side: Side) -> rusqlite::Result<Vec<CK_ATTRI
     let mut rows = statement.query([side.table()])?;
     let mut columns = Vec::new();
     while let Some(row) = rows.next()? {
-        columns.extend(row.get_ref(0)?.as_str().ok().and_then(attribute_of));
+        // The name of a column is "a" and the number of the attribute.
+        let digits = row.get_ref(0)?.as_str().ok().and_then(|name| name.strip_prefix('a'));
+        columns.extend(digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).map(u64::from));
     }
     Ok(columns)
-}
-
-/// Returns the number of the attribute that is stored in the column of this name.
-fn attribute_of(column: &str) -> Option<CK_ATTRIBUTE_TYPE> {
-    u32::from_str_radix(column.strip_prefix('a')?, 16).ok().map(u64::from)
 }
 
 /// Returns a number as `CK_ULONG`. NSS stores only the low 4 bytes of `CK_UNAVAILABLE_INFORMATION`.

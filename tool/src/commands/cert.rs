@@ -9,7 +9,7 @@ use jeton_tool::object::{describe, public_key_info};
 use super::authority::certificate_of;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
-use super::key::Import;
+use super::key::{Import, ImportType};
 use super::out::{Encoding, Output};
 use super::target::{Chosen, Need, Opened};
 use super::*;
@@ -54,7 +54,7 @@ impl Cert {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Export List SelfSign Issue Renew Issued Expiring Show Revoke Release;
-            What::Import(command) => command.run_certificates().map(Termination::report),
+            What::Import(command) => command.run_with(ImportType::Cert).map(Termination::report),
         }
     }
 }

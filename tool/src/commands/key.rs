@@ -26,7 +26,7 @@ use super::pin::UserPin;
 use super::target::{Chosen, Need, Objects, Opened, Target, id_of};
 use super::*;
 
-pub use self::import::Import;
+pub use self::import::{Import, ImportType};
 pub use self::wrap::rsa_oaep;
 
 /// The keys of a token.

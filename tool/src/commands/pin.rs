@@ -214,12 +214,7 @@ pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     prompt(&format!("the password of {}", shown(&path.display().to_string())))
 }
 
-/// Returns the given passphrase of a new backup, or asks for it twice.
-pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<String>, Error> {
-    given.map_or_else(|| prompt_twice("the new passphrase of the backup", "passphrases"), Ok)
-}
-
-fn prompt_twice(what: &str, plural: &str) -> Result<Zeroizing<String>, Error> {
+pub fn prompt_twice(what: &str, plural: &str) -> Result<Zeroizing<String>, Error> {
     let secret = prompt(what)?;
     if prompt(&format!("{what} again"))? != secret {
         return Err(Error::Usage(format!("the two {plural} differ")));

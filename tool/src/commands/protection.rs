@@ -34,7 +34,8 @@ impl ProtectionOptions {
         if !self.recipients_file.is_empty() {
             return Err(Error::Failed("the files have no recipients".to_owned()));
         }
-        let passphrase = pin::ask_new_passphrase(self.passphrase.given()?)?;
+        let ask = || pin::prompt_twice("the new passphrase of the backup", "passphrases");
+        let passphrase = self.passphrase.given()?.map_or_else(ask, Ok)?;
         if passphrase.len() < backup::SHORTEST_PASSPHRASE {
             let least = backup::SHORTEST_PASSPHRASE;
             return Err(Error::Failed(format!(

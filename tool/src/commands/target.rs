@@ -35,20 +35,12 @@ impl ModuleOption {
         self.module.as_deref().unwrap_or("jeton")
     }
 
-    /// Loads and initialises the module. Fails if the URI names a module that --module does not
-    /// name.
+    /// Loads and initialises the module. Fails if the URI names a module, unless --module names the
+    /// same one. A module is a program: only the user may choose it, and a URI may come from
+    /// someone else.
     pub fn open(&self, uri: Option<&Uri>) -> Result<Module, Error> {
-        if let Some(uri) = uri {
-            self.expect_module_of(uri)?;
-        }
-        open(self.name(), self.parameters.as_deref())
-    }
-
-    /// Fails if the URI names a module, unless --module names the same one. A module is a program:
-    /// only the user may choose it, and a URI may come from someone else.
-    fn expect_module_of(&self, uri: &Uri) -> Result<(), Error> {
-        let named = [("module-path", &uri.module_path), ("module-name", &uri.module_name)];
-        for (attribute, module) in named {
+        let named = uri.map(|uri| [("module-path", &uri.module_path), ("module-name", &uri.module_name)]);
+        for (attribute, module) in named.into_iter().flatten() {
             let Some(module) = module else { continue };
             if !self.module.as_deref().is_some_and(|own| is_same_module(own, module)) {
                 return Err(Error::Usage(format!(
@@ -57,7 +49,7 @@ impl ModuleOption {
                 )));
             }
         }
-        Ok(())
+        open(self.name(), self.parameters.as_deref())
     }
 }
 

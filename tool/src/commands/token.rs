@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use clap::ValueEnum;
 use cryptoki_sys::*;
-use jeton_tool::client::{Module, SlotId};
+use jeton_tool::client::{Access, Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved, TokenFile};
 
@@ -103,7 +103,7 @@ impl InitToken {
         let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
         if let Some(slot) = same.filter(|_| self.again.if_absent) {
             let text = format!("The token {label:?} is in slot {} already.", slot.id.0);
-            return out::result(&rows(&self.module, &module, vec![slot.clone()])?.pop(), text);
+            return out::result(&rows(&self.module, &module, std::slice::from_ref(slot))?.0.pop(), text);
         }
         let slot = token::choose(&module, &choice)?;
         if same.is_some_and(|same| same.id != slot) {
@@ -127,7 +127,7 @@ impl InitToken {
         let text = format!("The token {label:?} with serial {serial} is in slot {}.", slot.0);
         let mut slots = token::slots(&module)?;
         slots.retain(|one| one.id == slot);
-        out::result(&rows(&self.module, &module, slots)?.pop(), text)
+        out::result(&rows(&self.module, &module, &slots)?.0.pop(), text)
     }
 }
 
@@ -151,8 +151,9 @@ pub fn check_label(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// List the tokens of a module, each in a line. Only tokens of Jeton have a number of objects and a
-/// file.
+/// List the tokens of a module, each in a line. For tokens of other modules than Jeton, the list
+/// has the number of objects that they show without a PIN. If a token file is damaged, the
+/// command fails after it has listed the other tokens.
 #[derive(Args)]
 struct ListTokens {
     #[command(flatten)]
@@ -167,6 +168,8 @@ struct ListTokens {
 
 /// The columns of a listing.
 const COLUMNS: [&str; 7] = ["Slot", "Label", "Serial", "User PIN", "SO PIN", "Objects", "File"];
+/// The columns of a listing of tokens of another module.
+const FOREIGN: [&str; 6] = ["Slot", "Label", "Serial", "User PIN", "SO PIN", "Public objects"];
 
 /// A slot in `--json`.
 #[derive(Serialize)]
@@ -192,49 +195,71 @@ struct TokenRow {
     max_pin_bytes: u64,
     /// The number of objects. `None` if it is unknown, as of a token of another module.
     objects: Option<u64>,
+    /// The number of objects that a token of another module shows without a PIN.
+    public_objects: Option<u64>,
     file: Option<PathBuf>,
 }
 
-/// Describes slots. Finalizes the module: this process opens the files of the tokens itself.
-fn rows(option: &ModuleOption, module: &Module, slots: Vec<Slot>) -> Result<Vec<Row>, Error> {
+/// Describes slots. Also returns an error for the first token file that cannot be opened. Finalizes
+/// the module of Jeton: this process opens the files of the tokens itself.
+fn rows(option: &ModuleOption, module: &Module, slots: &[Slot]) -> Result<(Vec<Row>, Option<Error>), Error> {
+    if option.name() != "jeton" {
+        let public = |slot: &Slot| {
+            let session = module.open_session(slot.id, Access::ReadOnly).ok()?;
+            Some(session.find(&[]).ok()?.len() as u64)
+        };
+        let row = |slot: &Slot| Row::of(slot, None, public(slot));
+        return Ok((slots.iter().map(row).collect(), None));
+    }
     module.finalize()?;
-    let files = if option.name() == "jeton" { token_file::all()? } else { Vec::new() };
+    let (files, refused) = token_file::all_again()?;
     let serial = |file: TokenFile| Some((token_file::info(&file).ok()?.serial, file));
     let files: HashMap<_, _> = files.into_iter().filter_map(serial).collect();
-    Ok(slots.iter().map(|slot| Row::of(slot, &files)).collect())
+    let file = |slot: &Slot| files.get(&slot.token.as_ref()?.serial);
+    Ok((slots.iter().map(|slot| Row::of(slot, file(slot), None)).collect(), refused))
 }
 
 impl ListTokens {
     fn run(self) -> Result<(), Error> {
         let module = self.module.open(None)?;
-        let slots = token::slots(&module)?;
-        let is_there = |slot: &Slot| slot.token.as_ref().is_some_and(|token| token.is_initialised());
-        // Tokens that this user may not read look as if they were absent.
-        if let Some(error) = target::unreadable(self.module.name()).filter(|_| !slots.iter().any(is_there)) {
-            return Err(error);
-        }
-        let mut rows = rows(&self.module, &module, slots)?;
+        let (mut rows, refused) = rows(&self.module, &module, &token::slots(&module)?)?;
         if out::is_json() {
-            return out::json(&rows);
-        }
-        rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
-        if self.long {
-            rows.iter().try_for_each(Row::show)?;
+            out::json(&rows)?;
         } else {
-            out::columns(COLUMNS, rows.iter().map(Row::cells))?;
+            rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
+            self.show(&rows)?;
+            if rows.is_empty() && refused.is_none() {
+                eprintln!("note: no token is initialised; `jeton token init` makes one");
+            }
         }
-        if rows.is_empty() {
-            eprintln!("note: no token is initialised; `jeton token init` makes one");
+        // A damaged token looks as if it were absent.
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn show(&self, rows: &[Row]) -> Result<(), Error> {
+        let is_foreign = self.module.name() != "jeton";
+        if self.long {
+            let names: &[_] = if is_foreign { &FOREIGN } else { &COLUMNS };
+            return rows.iter().try_for_each(|row| row.show(names));
         }
-        Ok(())
+        if !is_foreign {
+            return out::columns(COLUMNS, rows.iter().map(Row::cells));
+        }
+        let without_file = |row: &Row| {
+            let [cells @ .., _] = row.cells();
+            cells
+        };
+        out::columns(FOREIGN, rows.iter().map(without_file))
     }
 }
 
 impl Row {
-    fn of(slot: &Slot, files: &HashMap<String, TokenFile>) -> Self {
+    fn of(slot: &Slot, file: Option<&TokenFile>, public_objects: Option<u64>) -> Self {
         let token = slot.token.as_ref().map(|token| {
-            let file = files.get(&token.serial);
-            let state = |low, last, locked| pin_state(token.flags, low, last, locked);
+            let state = |low, last, locked| {
+                let states = [(locked, "locked"), (last, "one try left"), (low, "wrong PINs were tried")];
+                states.into_iter().find(|(flag, _)| token.flags & flag != 0).map_or("ok", |(_, state)| state)
+            };
             TokenRow {
                 label: token.label.clone(),
                 serial: token.serial.clone(),
@@ -248,6 +273,7 @@ impl Row {
                 min_pin_bytes: *token.pin_lengths.start(),
                 max_pin_bytes: *token.pin_lengths.end(),
                 objects: file.and_then(|file| file.objects().ok()),
+                public_objects,
                 file: file.map(|file| file.path().to_owned()),
             }
         });
@@ -270,28 +296,23 @@ impl Row {
             shown(&token.serial),
             set(token.user_pin_set, token.user_pin),
             set(token.initialised, token.so_pin),
-            token.objects.map_or("-".to_owned(), |objects| objects.to_string()),
+            token.objects.or(token.public_objects).map_or("-".to_owned(), |objects| objects.to_string()),
             token.file.as_ref().map_or("-".to_owned(), |file| shown(&file.display().to_string())),
         ]
     }
 
-    fn show(&self) -> Result<(), Error> {
+    /// Writes a slot in several lines. `names` are those of the columns.
+    fn show(&self, names: &[&str]) -> Result<(), Error> {
         out::heading(&format!("Slot {}", self.slot))?;
         let model = self.token.as_ref().map_or("-", |token| &token.model);
         let more =
             [("Description", &*self.description), ("Manufacturer", &self.manufacturer), ("Model", model)];
         let more = more.map(|(name, text)| (name, shown(text)));
-        for (name, value) in more.into_iter().chain(COLUMNS.into_iter().zip(self.cells()).skip(1)) {
-            out::line(format_args!("    {:<14} {value}", format!("{name}:")))?;
+        for (name, value) in more.into_iter().chain(names.iter().copied().zip(self.cells()).skip(1)) {
+            out::line(format_args!("    {:<15} {value}", format!("{name}:")))?;
         }
         Ok(())
     }
-}
-
-/// Returns the state of a PIN in words.
-fn pin_state(flags: CK_FLAGS, low: CK_FLAGS, last: CK_FLAGS, locked: CK_FLAGS) -> &'static str {
-    let states = [(locked, "locked"), (last, "one try left"), (low, "wrong PINs were tried")];
-    states.into_iter().find(|(flag, _)| flags & flag != 0).map_or("ok", |(_, state)| state)
 }
 
 /// Delete a token of Jeton with all its objects.

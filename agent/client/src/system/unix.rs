@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::ptr::slice_from_raw_parts;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use cryptoki_sys::{CK_MECHANISM, CK_RV, CK_ULONG};
 use jeton_agent_wire::Parameter;
 use jeton_agent_wire::layout::{Layout, Pointer};
+use once_cell::race::OnceBox;
 use rustix::io::retry_on_intr;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
@@ -82,7 +82,7 @@ fn connect(
 struct Places {
     descriptors: [AtomicI32; 256],
     /// Further places. They are never freed.
-    more: OnceLock<&'static Self>,
+    more: OnceBox<Self>,
 }
 
 static OPEN: Places = Places::new();
@@ -98,7 +98,7 @@ impl Drop for Listed {
 
 impl Places {
     const fn new() -> Self {
-        Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceLock::new() }
+        Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceBox::new() }
     }
 
     fn put(&'static self, descriptor: RawFd) -> Listed {
@@ -110,7 +110,7 @@ impl Places {
             if let Some(place) = places.descriptors.iter().find(free) {
                 return Listed(place);
             }
-            places = places.more.get_or_init(|| Box::leak(Box::new(Self::new())));
+            places = places.more.get_or_init(|| Box::new(Self::new()));
         }
     }
 }
@@ -127,7 +127,7 @@ pub fn close_all() {
                 unsafe { libc::close(descriptor) };
             }
         }
-        places = more.get().copied();
+        places = more.get();
     }
 }
 

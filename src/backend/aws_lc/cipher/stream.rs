@@ -214,18 +214,14 @@ impl ChaCha {
             let (head, tail) = input.split_at(len);
             let (head_out, tail_out) = out.split_at_mut(len);
             let key = self.key.as_array().ok_or(Error::KeySizeRange)?;
-            ffi::chacha20(key, &self.nonce_at(counter), counter as u32, head, head_out)?;
+            let mut nonce = [0; 12];
+            nonce[..4].copy_from_slice(&((counter >> 32) as u32).to_le_bytes());
+            nonce[12 - self.nonce.len()..].copy_from_slice(&self.nonce);
+            ffi::chacha20(key, &nonce, counter as u32, head, head_out)?;
             self.next += len.div_ceil(CHACHA_BLOCK) as u128;
             (input, out) = (tail, tail_out);
         }
         Ok(())
-    }
-
-    fn nonce_at(&self, counter: u64) -> [u8; 12] {
-        let mut nonce = [0; 12];
-        nonce[..4].copy_from_slice(&((counter >> 32) as u32).to_le_bytes());
-        nonce[12 - self.nonce.len()..].copy_from_slice(&self.nonce);
-        nonce
     }
 }
 

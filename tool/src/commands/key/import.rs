@@ -11,7 +11,7 @@ use crate::commands::pin::{self, FilePin};
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ImportType {
+pub enum ImportType {
     /// Private keys, with their public keys, and certificates.
     Keypair,
     /// An AES key: raw bytes, or hexadecimal digits.
@@ -67,7 +67,7 @@ pub struct Import {
 }
 
 impl Import {
-    fn run_with(&self, kind: ImportType) -> Result<(), Error> {
+    pub fn run_with(&self, kind: ImportType) -> Result<(), Error> {
         // The file is read before the token is opened: a damaged file changes nothing.
         let file = Zeroizing::new(out::input(&self.file, formats::MAX_FILE)?);
         let opened = match kind {
@@ -97,11 +97,6 @@ impl Import {
 
     pub fn run(self) -> Result<(), Error> {
         self.run_with(if self.aes { ImportType::Aes } else { self.kind })
-    }
-
-    /// Runs `cert import`: imports only the certificates of the file.
-    pub fn run_certificates(self) -> Result<(), Error> {
-        self.run_with(ImportType::Cert)
     }
 
     fn read(&self, file: &[u8], kind: ImportType) -> Result<Vec<Found>, Error> {
