@@ -192,9 +192,9 @@ impl Drop for Turn {
     }
 }
 
-/// Registers the fork handlers before the first [`Turn`]. Other threads wait for it. A `Once` is not
-/// used, because a child that is forked meanwhile would find it half done. Such a child registers
-/// them itself, perhaps for the second time.
+/// Registers the fork handlers before the first [`Turn`]. Other threads wait for it. A `Once` is
+/// not used, because a child that is forked meanwhile would find it half done. Such a child
+/// registers them itself, perhaps for the second time.
 fn watch_forks() -> Result<()> {
     let own = id();
     loop {

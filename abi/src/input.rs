@@ -219,8 +219,8 @@ struct Read {
     bytes: usize,
 }
 
-/// Reads `count` attributes, and adds them to `read`. A limit on the depth is not enough: a template
-/// that contains itself in each of its attributes would grow exponentially.
+/// Reads `count` attributes, and adds them to `read`. A limit on the depth is not enough: a
+/// template that contains itself in each of its attributes would grow exponentially.
 ///
 /// # Safety
 ///

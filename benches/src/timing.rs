@@ -234,8 +234,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Returns ciphertexts of two blocks of random bytes, the same in both classes but for what `changes`
-    /// writes.
+    /// Returns ciphertexts of two blocks of random bytes, the same in both classes but for what
+    /// `changes` writes.
     fn cbc_inputs(
         &self,
         cipher: &Cbc,

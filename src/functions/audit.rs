@@ -97,8 +97,8 @@ impl<'a> Call<'a> {
 
 impl Module {
     /// Does the work of a function, with the token and the rights of the session, and records it if
-    /// there is an audit log. Fails with `SessionHandleInvalid` if another thread closed the session
-    /// before the work created session objects.
+    /// there is an audit log. Fails with `SessionHandleInvalid` if another thread closed the
+    /// session before the work created session objects.
     pub(super) fn record_call<T: Makes>(
         &self,
         session: SessionHandle,

@@ -276,8 +276,8 @@ impl Attributes {
         self.place(0, id).ok().map(|at| &self.values[at].1)
     }
 
-    /// Returns the index of an attribute that is not a flag, or else the one where to insert it, from
-    /// `first` on. An object has so few that a binary search would take longer.
+    /// Returns the index of an attribute that is not a flag, or else the one where to insert it,
+    /// from `first` on. An object has so few that a binary search would take longer.
     fn place(&self, first: usize, id: A) -> Result<usize, usize> {
         let at = self.values[first..].iter().position(|(known, _)| *known >= id);
         let at = at.map_or(self.values.len(), |at| first + at);

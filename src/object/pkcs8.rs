@@ -29,8 +29,8 @@ pub(crate) fn encode(attributes: &Attributes, provider: &Provider) -> Result<Sec
     encoded(&PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, octets(&key)?))
 }
 
-/// Returns whether the bytes begin like a private key of this length, in a time that does not depend
-/// on them.
+/// Returns whether the bytes begin like a private key of this length, in a time that does not
+/// depend on them.
 pub(crate) fn has_header(bytes: &[u8]) -> bool {
     let header = (2..=6).find_map(|len| {
         let header = Header::new(Tag::Sequence, bytes.len().checked_sub(len)?.try_into().ok()?);

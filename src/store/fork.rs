@@ -44,9 +44,9 @@ const MUTEXES: &[c_int] = &[
     locks::MUTEX,
 ];
 
-/// Gives SQLite the functions of this crate for `stat`, `fstat` and `pwrite`, for links, for opening
-/// and for locking. The store calls this before it opens a file. Fails with `GeneralError` if SQLite
-/// refuses one of them.
+/// Gives SQLite the functions of this crate for `stat`, `fstat` and `pwrite`, for links, for
+/// opening and for locking. The store calls this before it opens a file. Fails with `GeneralError`
+/// if SQLite refuses one of them.
 pub fn prepare() -> Result<()> {
     static PREPARED: OnceLock<Result<()>> = OnceLock::new();
     *PREPARED.get_or_init(set_calls)
