@@ -4,36 +4,19 @@
 
 use sha2::block_api::compress256;
 
-pub(in super::super) fn compress_each(states: &mut [[u32; 8]], blocks: &[[u8; 64]]) {
+#[allow(unused_mut, reason = "other processors compress all blocks with the crate")]
+pub(in super::super) fn compress_each(mut states: &mut [[u32; 8]], mut blocks: &[[u8; 64]]) {
     debug_assert_eq!(states.len(), blocks.len());
-    let (states, blocks) = compress_pairs(states, blocks);
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") {
+        let ((pairs, last_state), (block_pairs, last_block)) = (states.as_chunks_mut(), blocks.as_chunks());
+        // SAFETY: the processor has the features that the function enables.
+        unsafe { x86::compress_pairs(pairs, block_pairs) };
+        (states, blocks) = (last_state, last_block);
+    }
     for (state, block) in states.iter_mut().zip(blocks) {
         compress256(state, &[*block]);
     }
-}
-
-/// Compresses as many blocks as it can, and returns the others.
-#[cfg(target_arch = "x86_64")]
-fn compress_pairs<'a>(
-    states: &'a mut [[u32; 8]],
-    blocks: &'a [[u8; 64]],
-) -> (&'a mut [[u32; 8]], &'a [[u8; 64]]) {
-    if !(is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1")) {
-        return (states, blocks);
-    }
-    let (states, last_state) = states.as_chunks_mut();
-    let (blocks, last_block) = blocks.as_chunks();
-    // SAFETY: the processor has the features that the function enables.
-    unsafe { x86::compress_pairs(states, blocks) };
-    (last_state, last_block)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn compress_pairs<'a>(
-    states: &'a mut [[u32; 8]],
-    blocks: &'a [[u8; 64]],
-) -> (&'a mut [[u32; 8]], &'a [[u8; 64]]) {
-    (states, blocks)
 }
 
 #[cfg(target_arch = "x86_64")]

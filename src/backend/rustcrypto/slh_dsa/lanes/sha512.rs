@@ -6,38 +6,22 @@ use sha2::block_api::compress512;
 /// The number of blocks.
 const LANES: usize = 4;
 
-pub(in super::super) fn compress_each(states: &mut [[u64; 8]], blocks: &[[u8; 128]]) {
+#[allow(unused_mut, reason = "other processors compress all blocks with the crate")]
+pub(in super::super) fn compress_each(mut states: &mut [[u64; 8]], mut blocks: &[[u8; 128]]) {
     debug_assert_eq!(states.len(), blocks.len());
-    let (states, blocks) = compress_groups(states, blocks);
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        let ((groups, last_states), (block_groups, last_blocks)) =
+            (states.as_chunks_mut(), blocks.as_chunks());
+        for (states, blocks) in groups.iter_mut().zip(block_groups) {
+            // SAFETY: the processor has the feature that the function enables.
+            unsafe { x86::compress(states, blocks) };
+        }
+        (states, blocks) = (last_states, last_blocks);
+    }
     for (state, block) in states.iter_mut().zip(blocks) {
         compress512(state, &[*block]);
     }
-}
-
-/// Compresses as many blocks as it can, and returns the others.
-#[cfg(target_arch = "x86_64")]
-fn compress_groups<'a>(
-    states: &'a mut [[u64; 8]],
-    blocks: &'a [[u8; 128]],
-) -> (&'a mut [[u64; 8]], &'a [[u8; 128]]) {
-    if !is_x86_feature_detected!("avx2") {
-        return (states, blocks);
-    }
-    let (groups, last_states) = states.as_chunks_mut::<LANES>();
-    let (block_groups, last_blocks) = blocks.as_chunks::<LANES>();
-    for (states, blocks) in groups.iter_mut().zip(block_groups) {
-        // SAFETY: the processor has the feature that the function enables.
-        unsafe { x86::compress(states, blocks) };
-    }
-    (last_states, last_blocks)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn compress_groups<'a>(
-    states: &'a mut [[u64; 8]],
-    blocks: &'a [[u8; 128]],
-) -> (&'a mut [[u64; 8]], &'a [[u8; 128]]) {
-    (states, blocks)
 }
 
 #[cfg(target_arch = "x86_64")]
