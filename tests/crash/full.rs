@@ -11,6 +11,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use jeton::id::token_flag as flag;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 use crate::faults::failures;
@@ -31,7 +32,8 @@ pub fn with_mounts(role: &str) {
         return jeton_programs::skip("only root can mount a disk");
     }
     let directory = Directory::new();
-    Process::below("unshare", &["--mount"], role, &directory, ()).echo();
+    // A limit on the length of a file does not end the process.
+    Process::below("env", &["--ignore-signal=XFSZ", "unshare", "--mount"], role, &directory, ()).echo();
 }
 
 fn mount(arguments: &[&str], place: &Path) {
@@ -157,9 +159,8 @@ pub fn full_child() {
     });
     // Nor does it leave its pages in the log.
     assert_eq!(client.create(session, &large), Err(Error::DeviceMemory));
-    let logs =
-        std::fs::read_dir(directory.path()).expect("the directory").map(|entry| entry.expect("an entry"));
-    let mut logs = logs.filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"));
+    let files = std::fs::read_dir(directory.path()).expect("the directory").map(|file| file.expect("a file"));
+    let mut logs = files.filter(|file| file.file_name().to_string_lossy().ends_with("-wal"));
     assert!(logs.all(|log| log.metadata().expect("a length").len() < 1 << 16));
     for (disk, len) in [("size=3m,mode=0700", 3000), (DISK, 120_000), ("size=3m,mode=0700", 1_200_000)] {
         let fresh = Directory::new();
@@ -167,6 +168,9 @@ pub fn full_child() {
         fill_with_objects(&fresh, len);
         assert!(Command::new("umount").arg(fresh.path()).status().expect("umount").success());
     }
+    let limit = Rlimit { current: Some(1 << 19), ..getrlimit(Resource::Fsize) };
+    setrlimit(Resource::Fsize, limit).expect("a limit");
+    fill_with_objects(&Directory::new(), 1000);
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }
 

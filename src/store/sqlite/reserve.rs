@@ -14,6 +14,7 @@ use std::path::Path;
 use rusqlite::{Connection, ffi};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use super::{OpenFile, attempt_lock};
 use crate::file;
@@ -30,16 +31,12 @@ const BLOCK: u64 = 512;
 pub(super) fn take(path: &Path) -> Result<()> {
     let file =
         permissions::open_or_create(&attempt_lock::name(path), OFlags::RDWR, permissions::mode_beside(path))?;
-    if is_whole(&file)? {
+    let known = file.metadata()?;
+    if known.len() >= LEN && known.blocks() * BLOCK >= LEN {
         return Ok(());
     }
     expect_zeros(&file)?;
-    let mut len = 0;
-    while len < LEN {
-        file.write_all_at(&[0; STEP], len)?;
-        len += STEP as u64;
-    }
-    Ok(())
+    (0..LEN).step_by(STEP).try_for_each(|at| file.write_all_at(&[0; STEP], at))
 }
 
 /// Gives the reserve of the token file at `path` back to the file system.
@@ -58,12 +55,14 @@ impl OpenFile {
             let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
             let need = (number("page_count")? * number("page_size")?).cast_unsigned();
             let len = std::fs::metadata(&self.path).map_or(u64::MAX, |file| file.len());
-            if need > len
-                && fork::locks_belong_to_descriptions()
-                && let Ok(file) = file::open(&self.path, OFlags::RDWR, 0)
-                && let Err(Errno::NOSPC | Errno::DQUOT) =
-                    fallocate(&file, FallocateFlags::KEEP_SIZE, len, need - len)
-            {
+            let fill = || {
+                let file = file::open(&self.path, OFlags::RDWR, 0).map_err(|_| Errno::IO)?;
+                fallocate(&file, FallocateFlags::KEEP_SIZE, len, need - len)
+            };
+            let is_full = || matches!(fill(), Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG));
+            // fallocate(2) ignores this limit if the file keeps its length.
+            let longest = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+            if need > len && (need > longest || fork::locks_belong_to_descriptions() && is_full()) {
                 return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None));
             }
         }
@@ -84,11 +83,6 @@ fn expect_zeros(file: &File) -> Result<()> {
             return Ok(());
         }
     }
-}
-
-fn is_whole(file: &File) -> Result<bool> {
-    let file = file.metadata()?;
-    Ok(file.len() >= LEN && file.blocks() * BLOCK >= LEN)
 }
 
 #[cfg(test)]
@@ -112,8 +106,7 @@ mod tests {
     fn a_file_that_is_not_the_reserve_is_neither_overwritten_nor_emptied() {
         let path = std::env::temp_dir().join(format!("jeton-not-reserve-{}.jeton", std::process::id()));
         let lock = attempt_lock::name(&path);
-        let mut whole = vec![0; LEN as usize];
-        whole[LEN as usize - 1] = 1;
+        let whole = [vec![0; LEN as usize - 1], vec![1]].concat();
         for content in [&b"text"[..], &[0; LEN as usize + 1], &whole] {
             std::fs::write(&lock, content).expect("a file");
             let _ = take(&path);
