@@ -114,6 +114,8 @@ const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FU
 const NO_CIPHERTEXT: &[CK_RV] =
     &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
 
+const TOO_LARGE: &[CK_RV] = &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
+
 pub const CASES: &[Case] = &[
     starts("C_EncryptInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, AES),
     starts("C_EncryptInit", "with a mechanism that does not encrypt", BAD_MECHANISM, CKM_SHA256, AES),
@@ -175,22 +177,17 @@ pub const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    case(
-        "C_Encrypt",
-        "of a number above the RSA modulus",
-        &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID],
-        |fixture| {
-            let (calls, raw, pair) =
-                (Calls::new(fixture)?, Mechanism::new(CKM_RSA_X_509), fixture.pair(Key::Rsa)?);
-            calls.init("C_EncryptInit", &raw, pair.public)?;
-            let sealed = calls.output("C_Encrypt", Some(b"short"))?;
-            calls.init("C_DecryptInit", &raw, pair.private)?;
-            let opened = calls.output("C_Decrypt", Some(&sealed))?;
-            ensure("C_Decrypt", opened == [&[0; 251][..], b"short"].concat())?;
-            calls.init("C_EncryptInit", &raw, pair.public)?;
-            calls.output("C_Encrypt", Some(&[0xff; 256])).map(drop)
-        },
-    ),
+    case("C_Encrypt", "of a number above the RSA modulus", TOO_LARGE, |fixture| {
+        let (calls, raw, pair) =
+            (Calls::new(fixture)?, Mechanism::new(CKM_RSA_X_509), fixture.pair(Key::Rsa)?);
+        calls.init("C_EncryptInit", &raw, pair.public)?;
+        let sealed = calls.output("C_Encrypt", Some(b"short"))?;
+        calls.init("C_DecryptInit", &raw, pair.private)?;
+        let opened = calls.output("C_Decrypt", Some(&sealed))?;
+        ensure("C_Decrypt", opened == [&[0; 251][..], b"short"].concat())?;
+        calls.init("C_EncryptInit", &raw, pair.public)?;
+        calls.output("C_Encrypt", Some(&[0xff; 256])).map(drop)
+    }),
     // PKCS#11 3.2, CK_GCM_PARAMS: the vector and the additional data may have up to 2^32-1 bytes.
     case("C_Encrypt", "with GCM, a long initialisation vector and long data", MAY_REFUSE, |fixture| {
         let parameter = Structure::new().bytes(&message(1 << 16, 1)).number(8 << 16);
