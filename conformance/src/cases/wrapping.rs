@@ -24,29 +24,27 @@ fn unwrap(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) 
     fixture.unwrap_key(mechanism, fixture.key(key)?, bytes, &template).map(drop)
 }
 
+const NO_WRAPPING: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT];
+const WRONG_TYPE: &[CK_RV] = &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT];
+const UNEXTRACTABLE: &[CK_RV] = &[CKR_KEY_UNEXTRACTABLE];
+
 pub const CASES: &[Case] = &[
-    case(
-        "C_WrapKey",
-        "with a mechanism that does not wrap",
-        &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
-        |fixture| wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop),
-    ),
+    case("C_WrapKey", "with a mechanism that does not wrap", NO_WRAPPING, |fixture| {
+        wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop)
+    }),
     case("C_WrapKey", "with an invalid wrapping key handle", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |fixture| {
         fixture.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
     }),
     case("C_WrapKey", "with an invalid key handle", BAD_HANDLE, |fixture| {
         fixture.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
     }),
-    case(
-        "C_WrapKey",
-        "with a wrapping key of another type",
-        &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
-        |fixture| wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop),
-    ),
+    case("C_WrapKey", "with a wrapping key of another type", WRONG_TYPE, |fixture| {
+        wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop)
+    }),
     case("C_WrapKey", "with a key without CKA_WRAP", NOT_PERMITTED, |fixture| {
         wrapped(fixture, &KW, Key::Idle, Key::Generic).map(drop)
     }),
-    case("C_WrapKey", "of a key with CKA_EXTRACTABLE false", &[CKR_KEY_UNEXTRACTABLE], |fixture| {
+    case("C_WrapKey", "of a key with CKA_EXTRACTABLE false", UNEXTRACTABLE, |fixture| {
         wrapped(fixture, &KW, Key::Aes, Key::Sealed).map(drop)
     }),
     case("C_WrapKey", "of a key with CKA_WRAP_WITH_TRUSTED", &[CKR_KEY_NOT_WRAPPABLE], |fixture| {
@@ -128,19 +126,13 @@ pub const CASES: &[Case] = &[
             fixture.call("C_WrapKeyAuthenticated", &fixture.session, arguments)
         },
     ),
-    optional(
-        "C_WrapKeyAuthenticated",
-        "of a key with CKA_EXTRACTABLE false",
-        &[CKR_KEY_UNEXTRACTABLE],
-        |fixture| {
-            let message = Message::of(CKM_AES_GCM, &[3; 12], &[0; 16], SECRET.len());
-            let mechanism = message.parameter().mechanism(CKM_AES_GCM);
-            let (aes, sealed) = (fixture.key(Key::Aes)?.0, fixture.key(Key::Sealed)?.0);
-            let input =
-                vec![Arg::Mechanism(&mechanism), Arg::Number(aes), Arg::Number(sealed), Arg::Bytes(MORE)];
-            Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
-        },
-    ),
+    optional("C_WrapKeyAuthenticated", "of a key with CKA_EXTRACTABLE false", UNEXTRACTABLE, |fixture| {
+        let message = Message::of(CKM_AES_GCM, &[3; 12], &[0; 16], SECRET.len());
+        let mechanism = message.parameter().mechanism(CKM_AES_GCM);
+        let (aes, sealed) = (fixture.key(Key::Aes)?.0, fixture.key(Key::Sealed)?.0);
+        let input = vec![Arg::Mechanism(&mechanism), Arg::Number(aes), Arg::Number(sealed), Arg::Bytes(MORE)];
+        Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
+    }),
 ];
 
 fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
