@@ -49,30 +49,20 @@ fn finish(session: Session) {
     ok!(C_MessageDecryptFinal(session));
 }
 
-/// Calls `C_EncryptMessage` with the length of `out` as the size of the buffer.
-fn encrypt_message(
-    session: Session,
-    params: &mut CK_GCM_MESSAGE_PARAMS,
-    data: &[u8],
-    out: &mut [u8],
-) -> CK_RV {
-    let mut room = out.len() as CK_ULONG;
-    let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
-    let (aad_len, data_len) = (len(AAD), len(data));
-    rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, pointer(data), data_len, out, &raw mut room))
+/// Defines a function that calls one of PKCS#11 with the length of `out` as the size of the buffer.
+macro_rules! crypt_message {
+    ($name:ident, $function:ident) => {
+        fn $name(session: Session, params: &mut CK_GCM_MESSAGE_PARAMS, data: &[u8], out: &mut [u8]) -> CK_RV {
+            let mut room = out.len() as CK_ULONG;
+            let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
+            let (aad_len, data, data_len) = (len(AAD), pointer(data), len(data));
+            rv!($function(session, place, GCM_LEN, aad, aad_len, data, data_len, out, &raw mut room))
+        }
+    };
 }
 
-fn decrypt_message(
-    session: Session,
-    params: &mut CK_GCM_MESSAGE_PARAMS,
-    data: &[u8],
-    out: &mut [u8],
-) -> CK_RV {
-    let mut room = out.len() as CK_ULONG;
-    let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
-    let (aad_len, data_len) = (len(AAD), len(data));
-    rv!(C_DecryptMessage(session, place, GCM_LEN, aad, aad_len, pointer(data), data_len, out, &raw mut room))
-}
+crypt_message!(encrypt_message, C_EncryptMessage);
+crypt_message!(decrypt_message, C_DecryptMessage);
 
 #[test]
 fn malformed_parameters_of_messages_are_refused() {
