@@ -62,7 +62,7 @@ const STRETCHED: [(CK_ULONG, &str); 13] = [
     (CKD_BLAKE2B_512_KDF, "5078629d0ecc7e4326fa14955b173c2e5d4ca4bf99fe65df"),
 ];
 
-fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Result<(), Failure> {
+fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Answer {
     let session = fixture.fresh()?;
     session.sign_init(mechanism, fixture.key(key)?)?;
     over(session.sign_update(part), || session.sign_final(&mut [0; 20_000]).map(drop))
@@ -70,7 +70,7 @@ fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]
 
 /// Returns the result of a part. If the code is `CKR_OPERATION_NOT_INITIALIZED`, checks that the
 /// operation is over.
-fn over(refused: Result<(), Failure>, end: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+fn over(refused: Answer, end: impl FnOnce() -> Answer) -> Answer {
     let Err(failure) = &refused else { return refused };
     if failure.code == CKR_OPERATION_NOT_INITIALIZED {
         ensure(failure.function, end().is_err_and(|failure| failure.code == CKR_OPERATION_NOT_INITIALIZED))?;
@@ -82,18 +82,18 @@ fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     with(bare(kind), number(CKA_VALUE_LEN, 32))
 }
 
-fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
+fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Answer<ObjectHandle> {
     fixture.create_object(&able(imported(kind), &[CKA_SENSITIVE, CKA_DERIVE]))
 }
 
-fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Result<(), Failure> {
+fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Answer {
     let key = fixture.derive_key(mechanism, base, &of_32(CKK_GENERIC_SECRET))?;
     fixture.attribute(key, CKA_VALUE).map(drop)
 }
 
 /// Creates an AES key whose `CKA_ALLOWED_MECHANISMS` has only HMAC-SHA-256, although its usage
 /// flags allow more.
-fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+fn restricted(fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
     let template = with(open_key(CKO_SECRET_KEY, CKK_AES), bytes(CKA_VALUE, SECRET));
     let only = bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
     let usages = [CKA_ENCRYPT, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE];
@@ -113,13 +113,13 @@ fn cbc_data(data: &[u8]) -> Mechanism {
     Structure::new().inline(&[1; 16]).bytes(data).mechanism(CKM_AES_CBC_ENCRYPT_DATA)
 }
 
-fn des3(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+fn des3(fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
     let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_WRAP]);
     fixture.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
 /// Checks that the token has the flag if the function works, and only then.
-fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(), Failure> {
+fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Answer {
     ensure("C_GetTokenInfo", (fixture.module.token_info(fixture.slot)?.flags & flag != 0) == works)
 }
 
@@ -127,8 +127,8 @@ fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(),
 fn refuse_lengths(
     fixture: &Fixture<'_>,
     function: &'static str,
-    init: fn(&Session, &Mechanism, ObjectHandle) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    init: fn(&Session, &Mechanism, ObjectHandle) -> Answer,
+) -> Answer {
     let keys = [Key::Aes, Key::Generic, Key::Rsa, Key::Ec, Key::Edwards, Key::MlDsa];
     let keys: Vec<_> = keys.into_iter().filter_map(|key| fixture.key(key).ok()).collect();
     for kind in fixture.module.mechanisms(fixture.slot)? {

@@ -24,7 +24,7 @@ const BAD_TYPE: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_PARAM_INVA
 pub type Derivation = (Mechanism, CK_KEY_TYPE, Option<CK_ULONG>);
 
 /// Derives a generic secret. The value of the base key is [`SECRET`].
-pub fn derived(fixture: &Fixture<'_>, (mechanism, base, length): Derivation) -> Result<(), Failure> {
+pub fn derived(fixture: &Fixture<'_>, (mechanism, base, length): Derivation) -> Answer {
     let key = with(open_key(CKO_SECRET_KEY, base), bytes(CKA_VALUE, SECRET));
     let key = fixture.create_object(&able(key, &[CKA_DERIVE]))?;
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
@@ -76,7 +76,7 @@ fn master() -> Mechanism {
 }
 
 /// Generates a generic secret of that number of bytes from a password.
-fn of_password(fixture: &Fixture<'_>, rounds: CK_ULONG, length: Option<CK_ULONG>) -> Result<(), Failure> {
+fn of_password(fixture: &Fixture<'_>, rounds: CK_ULONG, length: Option<CK_ULONG>) -> Answer {
     let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(rounds);
     let parameter = parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(b"").bytes(b"password");
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
@@ -88,7 +88,7 @@ fn sized(bytes: CK_ULONG) -> Vec<Attribute> {
     vec![flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, bytes)]
 }
 
-pub fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Result<(), Failure> {
+pub fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Answer {
     fixture.generate_key(&AES_GEN, template).map(drop)
 }
 
@@ -96,13 +96,13 @@ pub fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
     Structure::new().number(kdf).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE)
 }
 
-fn agreed(fixture: &Fixture<'_>, mechanism: &Mechanism, more: &[Attribute]) -> Result<(), Failure> {
+fn agreed(fixture: &Fixture<'_>, mechanism: &Mechanism, more: &[Attribute]) -> Answer {
     let template = [open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), more.to_vec()].concat();
     fixture.derive_key(mechanism, fixture.key(Key::Ec)?, &template).map(drop)
 }
 
 /// Returns the point of the fixture's EC pair without its DER encoding.
-pub fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
+pub fn point(fixture: &Fixture<'_>) -> Answer<Vec<u8>> {
     let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(point[2..].to_vec())
 }

@@ -174,7 +174,7 @@ const ASYNC_WORKS: &[CK_RV] = &[CKR_OK, CKR_SESSION_ASYNC_NOT_SUPPORTED];
 const ASYNC_IS_ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OK];
 
 /// Opens an asynchronous session. A module that does not know the flag would open another one.
-fn asynchronous(fixture: &Fixture<'_>) -> Result<Session, Failure> {
+fn asynchronous(fixture: &Fixture<'_>) -> Answer<Session> {
     if fixture.module.token_info(fixture.slot)?.flags & CKF_ASYNC_SESSION_SUPPORTED == 0 {
         let (function, code) = ("C_OpenSession", CKR_SESSION_ASYNC_NOT_SUPPORTED);
         return Err(Failure { function, code, doing: "reading the token's flags".into() });
@@ -182,7 +182,7 @@ fn asynchronous(fixture: &Fixture<'_>) -> Result<Session, Failure> {
     fixture.module.open_async_session(fixture.slot, Access::ReadWrite)
 }
 
-fn sign_later<'a>(fixture: &Fixture<'_>, session: &'a Session) -> Result<Later<'a>, Failure> {
+fn sign_later<'a>(fixture: &Fixture<'_>, session: &'a Session) -> Answer<Later<'a>> {
     session.sign_later(&RSA, fixture.key(Key::Rsa)?, &DIGEST, 256)
 }
 
