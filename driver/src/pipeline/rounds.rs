@@ -101,7 +101,7 @@ impl Plan<Turn> {
 pub trait Watcher<W: Work> {
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), Error>;
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<()>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
@@ -161,7 +161,7 @@ pub fn measure<W: Work, R: Runner<W>>(
     participants: &mut [Participant<R, W>],
     plan: &Plan<W>,
     watcher: &mut dyn Watcher<W>,
-) -> Result<(), Error> {
+) -> Result<()> {
     for group in &plan.groups {
         let mut active: Vec<_> = (0..participants.len()).collect();
         active.retain(|index| run_turn(&mut participants[*index], &group.warm_up, watcher).is_some());
@@ -210,7 +210,7 @@ fn measure_work<W: Work, R: Runner<W>>(
     plan: &Plan<W>,
     work: &W,
     watcher: &mut dyn Watcher<W>,
-) -> Result<(), Error> {
+) -> Result<()> {
     const BASELINE: usize = 0;
     let mut runs: Vec<Runs<W::Sample>> = participants.iter().map(|_| Runs::default()).collect();
     for round in 1.. {
@@ -346,7 +346,7 @@ mod tests {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
-        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<(), Error> {
+        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<()> {
             Ok(())
         }
 
