@@ -187,6 +187,15 @@ pub fn code_name(code: CK_RV) -> String {
     name.split(" (").next().unwrap_or(&name).to_owned()
 }
 
+/// Returns a signature or a MAC. The longest signatures are those of SLH-DSA.
+pub fn signed(fixture: &Fixture<'_>, with: &Mechanism, key: ObjectHandle, message: &[u8]) -> Answer<Vec<u8>> {
+    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
+    session.sign_init(with, key)?;
+    let length = session.sign(message, &mut out)?;
+    out.truncate(length);
+    Ok(out)
+}
+
 pub fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Attribute {
     Attribute::flag(kind, value)
 }

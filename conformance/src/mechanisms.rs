@@ -130,20 +130,6 @@ fn hmac(fixture: &Fixture<'_>, key: &[u8], message: &[u8]) -> Answer<Vec<u8>> {
     signed(fixture, &Mechanism::new(CKM_SHA256_HMAC), key, message)
 }
 
-/// Signs a message in a single part. Returns the signature or MAC.
-fn signed(
-    fixture: &Fixture<'_>,
-    mechanism: &Mechanism,
-    key: ObjectHandle,
-    message: &[u8],
-) -> Answer<Vec<u8>> {
-    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
-    session.sign_init(mechanism, key)?;
-    let length = session.sign(message, &mut out)?;
-    out.truncate(length);
-    Ok(out)
-}
-
 /// Checks that a signature verifies, and that a changed signature or a changed message does not.
 fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Answer {
     let (mut signature, session) = (signed(fixture, mechanism, keys.private, message)?, fixture.fresh()?);
