@@ -22,14 +22,7 @@ fn a_file_that_is_not_a_token_is_logged_once() {
         std::env::set_var("JETON_DIR", &tokens);
         std::env::set_var("JETON_CONF", &configuration);
     }
-    let slots = || {
-        let mut count = 0;
-        ok!(C_GetSlotList(CK_TRUE, nothing(), &raw mut count));
-        let mut slots = vec![0; count as usize];
-        ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-        slots.truncate(count as usize);
-        slots
-    };
+    let slots = || common::slots(common::list());
     ok!(C_Initialize(nothing()));
     ok!(C_InitToken(slots()[0], mutable(b"a pin").cast(), 5, mutable(&[b' '; 32]).cast()));
     let mut files =

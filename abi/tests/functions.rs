@@ -185,13 +185,9 @@ impl Signing {
 }
 
 fn rsa_pair(session: CK_SESSION_HANDLE, always: CK_BBOOL) -> (CK_OBJECT_HANDLE, CK_OBJECT_HANDLE) {
-    let mut public = [attribute(CKA_MODULUS_BITS, &(2048 as CK_ULONG))];
-    let mut private = [attribute(CKA_ALWAYS_AUTHENTICATE, &always), attribute(CKA_TOKEN, &CK_TRUE)];
-    let (mut with, mut keys) = (mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), [0; 2]);
-    let [public_key, private_key] = keys.each_mut().map(std::ptr::from_mut);
-    let (public, private) = (public.as_mut_ptr(), private.as_mut_ptr());
-    ok!(C_GenerateKeyPair(session, &raw mut with, public, 1, private, 2, public_key, private_key));
-    keys.into()
+    let public = [attribute(CKA_MODULUS_BITS, &(2048 as CK_ULONG))];
+    let private = [attribute(CKA_ALWAYS_AUTHENTICATE, &always), attribute(CKA_TOKEN, &CK_TRUE)];
+    common::generate_pair(list(), session, CKM_RSA_PKCS_KEY_PAIR_GEN, &public, &private)
 }
 
 fn aes_key(session: CK_SESSION_HANDLE) -> CK_OBJECT_HANDLE {

@@ -7,7 +7,7 @@
 #[macro_use]
 mod common;
 
-use common::{attribute, mutable, nothing};
+use common::{attribute, list, mechanism, mutable, nothing};
 use cryptoki_sys::*;
 
 /// The length of the value in bytes.
@@ -22,11 +22,9 @@ fn calls_that_need_more_memory_than_there_is_are_refused() {
     // SAFETY: the only test of this process, before it calls the module.
     unsafe { std::env::set_var("JETON_DIR", &directory) };
     ok!(C_Initialize(nothing()));
-    let (mut slot, mut count) = (0, 1);
-    ok!(C_GetSlotList(CK_TRUE, &raw mut slot, &raw mut count));
+    let slot = common::slots(list())[0];
     ok!(C_InitToken(slot, mutable(b"a pin").cast(), 5, mutable(&[b' '; 32]).cast()));
-    let (mut session, flags) = (0, CKF_SERIAL_SESSION | CKF_RW_SESSION);
-    ok!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
+    let session = common::open(list(), slot, 0);
     let create = |value: &[u8]| {
         let mut template =
             [attribute(CKA_CLASS, &CKO_DATA), attribute(CKA_PRIVATE, &CK_FALSE), attribute(CKA_VALUE, value)];
@@ -39,7 +37,7 @@ fn calls_that_need_more_memory_than_there_is_are_refused() {
     assert_eq!(create(&long), CKR_HOST_MEMORY);
     assert_eq!(create(b"a short value"), CKR_OK);
     // An input that overlaps the output is copied. Without memory for the copy, the operation ends.
-    let mut sha256 = CK_MECHANISM { mechanism: CKM_SHA256, pParameter: nothing(), ulParameterLen: 0 };
+    let mut sha256 = mechanism(CKM_SHA256);
     ok!(C_DigestInit(session, &raw mut sha256));
     let (data, mut len) = (long.as_mut_ptr(), 32);
     assert_eq!(rv!(C_Digest(session, data, LONG as CK_ULONG, data, &raw mut len)), CKR_HOST_MEMORY);

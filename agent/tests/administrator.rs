@@ -20,10 +20,6 @@ const REFUSED: &str = "refused by the rules of the agent";
 /// Longer than the agent waits for a message.
 const SILENT: Duration = Duration::from_secs(40);
 
-fn write_rules(directory: &Path, rules: &str) {
-    fs::write(directory.join("rules.toml"), rules).expect("a file");
-}
-
 #[test]
 fn rules_are_read_again_and_connections_that_they_refuse_end() {
     let directory = &Directory::new();

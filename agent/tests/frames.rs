@@ -135,7 +135,7 @@ fn impossible_lengths_are_refused_by_the_function() {
 fn limit(directory: &Path, bytes: usize) {
     let uid = rustix::process::getuid().as_raw();
     let text = format!("[[client]]\nuid = {uid}\nmemory = {bytes}\n");
-    fs::write(directory.join("rules.toml"), text).expect("a file");
+    write_rules(directory, &text);
 }
 
 /// Returns a figure of a process in `/proc/PID/status`, as `VmHWM` in KiB.

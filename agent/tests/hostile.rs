@@ -152,7 +152,7 @@ fn a_client_without_memory_for_a_call_goes_on() {
 #[test]
 fn a_length_that_does_not_fit_is_refused_as_in_process() {
     let directory = &Directory::alone();
-    fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 1048576\n").expect("a file");
+    write_rules(directory, "[[client]]\nmemory = 1048576\n");
     let _agent = Agent::start(directory);
     token::make(&parameters(directory));
     let module = token::load(&parameters(directory));

@@ -68,8 +68,7 @@ fn a_rule_that_refuses_logins_refuses_older_tickets() {
     let ticket = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
     drop(agent);
     for (refuse, outcome) in [("C_Login*", CKR_USER_NOT_LOGGED_IN), ("C_InitToken", CKR_OK)] {
-        fs::write(directory.join("rules.toml"), format!("[[client]]\nrefuse = ['{refuse}']\n"))
-            .expect("a file");
+        write_rules(directory, &format!("[[client]]\nrefuse = ['{refuse}']\n"));
         let _agent = Agent::start(directory);
         let (mut user, session) = Peer::opened(directory, slot);
         assert_eq!(user.resume(session, &ticket), outcome, "{refuse}");
@@ -85,7 +84,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
     let (pin, log) = (directory.join("pin"), directory.join("log"));
     fs::write(&pin, "99999999").expect("a file");
     let rules = format!("[[client]]\nlogin = {{ token = 't', pin-file = '{}' }}\n", pin.display());
-    fs::write(directory.join("rules.toml"), rules).expect("a file");
+    write_rules(directory, &rules);
     let mut command = Command::new(PROGRAM);
     command.stderr(File::create(&log).expect("a file"));
     let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
@@ -156,8 +155,7 @@ fn a_hidden_token_announces_no_event() {
     for (label, outcome) in [("another", CKR_NO_EVENT), ("t", CKR_OK)] {
         let directory = &Directory::alone();
         let _free = Agent::start(directory);
-        fs::write(directory.join("rules.toml"), format!("[[client]]\ntokens = ['{label}']\n"))
-            .expect("a file");
+        write_rules(directory, &format!("[[client]]\ntokens = ['{label}']\n"));
         let ruled = Agent::start_beside(directory, "ruled.socket");
         let mut peer = Peer(UnixStream::connect(ruled.socket()).expect("the agent"), 0);
         peer.start();

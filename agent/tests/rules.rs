@@ -33,7 +33,7 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
          mechanisms = ['CKM_ECDSA']\nsessions = 2\nlogin = {{ token = 'serial:{serial}', pin-file = '{}' }}\n",
         pin.display()
     );
-    fs::write(directory.join("rules.toml"), rules).expect("a file");
+    write_rules(directory, &rules);
     let _agent = Agent::start(directory);
     module.initialize(Some(&parameters)).expect("an agent");
     assert_eq!(module.slots(true).expect("slots"), [slot]);

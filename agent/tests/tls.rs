@@ -45,7 +45,7 @@ fn rules(directory: &Path, port: u16, clients: &str) {
         "{clients}\n[tls]\nlisten = '127.0.0.1:{port}'\ncertificate = '{path}/localhost.pem'\n\
          key = '{path}/localhost.key'\nauthority = '{path}/ca.pem'\nrevoked = '{path}/ca.crl'\n"
     );
-    fs::write(directory.join("rules.toml"), text).expect("a file");
+    write_rules(directory, &text);
 }
 
 fn sign(session: &Session, key: ObjectHandle) -> Result<usize, CK_RV> {

@@ -43,6 +43,16 @@ pub(super) fn check(function: &'static str, code: CK_RV, doing: &'static str) ->
     if code == CKR_OK { Ok(()) } else { Err(Failure { function, code, doing: doing.into() }) }
 }
 
+/// Calls a function of the module's list. Fails unless it returns `CKR_OK`.
+macro_rules! call {
+    ($module:expr, $function:ident($($argument:expr),*), $doing:expr) => {{
+        let function = $crate::failure::entry(stringify!($function), $module.functions().$function)?;
+        $crate::failure::check(stringify!($function), function($($argument),*), $doing)
+    }};
+}
+
+pub(super) use call;
+
 /// Returns an entry of the function list. A list must not contain NULL. If it does, the client
 /// fails instead of crashing.
 pub(super) fn entry<F>(function: &'static str, pointer: Option<F>) -> Result<F, Failure> {

@@ -32,25 +32,16 @@ impl Session {
         private: &[Attribute],
     ) -> Result<(ObjectHandle, ObjectHandle), Failure> {
         let generate = entry("C_GenerateKeyPair", self.module().functions().C_GenerateKeyPair)?;
-        let (mut raw_mechanism, mut public, mut private) =
-            (mechanism.as_raw(), as_raw(public), as_raw(private));
-        let (mut public_key, mut private_key) = (0, 0);
+        let (mut with, mut public, mut private) = (mechanism.as_raw(), as_raw(public), as_raw(private));
+        let (public, publics) = (public.as_mut_ptr(), public.len() as CK_ULONG);
+        let (private, privates) = (private.as_mut_ptr(), private.len() as CK_ULONG);
+        let (session, mut one, mut two) = (self.handle(), 0, 0);
         // SAFETY: mechanism and templates borrow the arguments, which outlive the call; the handles
         // are writable.
-        let code = unsafe {
-            generate(
-                self.handle(),
-                &mut raw_mechanism,
-                public.as_mut_ptr(),
-                public.len() as CK_ULONG,
-                private.as_mut_ptr(),
-                private.len() as CK_ULONG,
-                &mut public_key,
-                &mut private_key,
-            )
-        };
+        let code =
+            unsafe { generate(session, &mut with, public, publics, private, privates, &mut one, &mut two) };
         check("C_GenerateKeyPair", code, "generating a key pair")?;
-        Ok((ObjectHandle(public_key), ObjectHandle(private_key)))
+        Ok((ObjectHandle(one), ObjectHandle(two)))
     }
 
     /// `C_DeriveKey`.
@@ -98,22 +89,13 @@ impl Session {
         template: &[Attribute],
     ) -> Result<ObjectHandle, Failure> {
         let unwrap = entry("C_UnwrapKey", self.module().functions().C_UnwrapKey)?;
-        let (mut raw_mechanism, mut raw) = (mechanism.as_raw(), as_raw(template));
-        let mut key = 0;
+        let (mut with, mut raw) = (mechanism.as_raw(), as_raw(template));
+        let (wrapped, length) = (wrapped.as_ptr().cast_mut(), wrapped.len() as CK_ULONG);
+        let (raw, count) = (raw.as_mut_ptr(), raw.len() as CK_ULONG);
+        let (session, by, mut key) = (self.handle(), unwrapping.0, 0);
         // SAFETY: mechanism, template and `wrapped` borrow the arguments, which outlive the call;
         // modules read them and do not write to them; `key` is writable.
-        let code = unsafe {
-            unwrap(
-                self.handle(),
-                &mut raw_mechanism,
-                unwrapping.0,
-                wrapped.as_ptr().cast_mut(),
-                wrapped.len() as CK_ULONG,
-                raw.as_mut_ptr(),
-                raw.len() as CK_ULONG,
-                &mut key,
-            )
-        };
+        let code = unsafe { unwrap(session, &mut with, by, wrapped, length, raw, count, &mut key) };
         check("C_UnwrapKey", code, "unwrapping a key")?;
         Ok(ObjectHandle(key))
     }

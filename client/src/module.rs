@@ -13,7 +13,7 @@ use cryptoki_sys::{
 };
 use libloading::Library;
 
-use super::failure::{Failure, check, entry};
+use super::failure::{Failure, call, check, entry};
 
 /// A loaded module. Clones share it. Dropping the last clone calls `C_Finalize` if a clone called
 /// `C_Initialize` and no clone called `C_Finalize` after it.
@@ -47,16 +47,15 @@ impl Module {
     /// `C_Initialize` with `CKF_OS_LOCKING_OK`, because several threads may call the module.
     /// `reserved` is the library-parameter string that NSS introduced, passed through `pReserved`.
     pub fn initialize(&self, reserved: Option<&str>) -> Result<(), Failure> {
-        let initialize = entry("C_Initialize", self.functions().C_Initialize)?;
         // A module reads the string up to the first NUL, so a cut at this NUL loses nothing.
         let text =
             reserved.map(|text| CString::new(text.split('\0').next().unwrap_or("")).unwrap_or_default());
         let reserved = text.as_ref().map_or(ptr::null(), |text| text.as_ptr()).cast_mut().cast();
         let mut arguments = jeton_names::arguments(CKF_OS_LOCKING_OK, reserved);
+        let arguments = ptr::from_mut(&mut arguments).cast::<c_void>();
         // SAFETY: the arguments and the string live until the call returns; modules copy what they
         // keep.
-        let code = unsafe { initialize(ptr::from_mut(&mut arguments).cast::<c_void>()) };
-        check("C_Initialize", code, "initialising the module")?;
+        unsafe { call!(self, C_Initialize(arguments), "initialising the module") }?;
         self.inner.initialised.store(true, Ordering::Release);
         Ok(())
     }
@@ -69,10 +68,9 @@ impl Module {
 
     /// `C_GetInfo`.
     pub fn info(&self) -> Result<LibraryInfo, Failure> {
-        let get_info = entry("C_GetInfo", self.functions().C_GetInfo)?;
         let mut info = CK_INFO::default();
         // SAFETY: `info` is a writable CK_INFO.
-        check("C_GetInfo", unsafe { get_info(&mut info) }, "asking for the module's description")?;
+        unsafe { call!(self, C_GetInfo(&mut info), "asking for the module's description") }?;
         Ok(LibraryInfo {
             cryptoki: info.cryptokiVersion.into(),
             manufacturer: text(&info.manufacturerID),
@@ -93,10 +91,9 @@ impl Module {
 
     /// `C_GetSlotInfo`.
     pub fn slot_info(&self, slot: SlotId) -> Result<SlotInfo, Failure> {
-        let get = entry("C_GetSlotInfo", self.functions().C_GetSlotInfo)?;
         let mut info = CK_SLOT_INFO::default();
         // SAFETY: `info` is a writable CK_SLOT_INFO.
-        check("C_GetSlotInfo", unsafe { get(slot.0, &mut info) }, "asking about a slot")?;
+        unsafe { call!(self, C_GetSlotInfo(slot.0, &mut info), "asking about a slot") }?;
         Ok(SlotInfo {
             description: text(&info.slotDescription),
             manufacturer: text(&info.manufacturerID),
@@ -108,10 +105,9 @@ impl Module {
 
     /// `C_GetTokenInfo`.
     pub fn token_info(&self, slot: SlotId) -> Result<TokenInfo, Failure> {
-        let get = entry("C_GetTokenInfo", self.functions().C_GetTokenInfo)?;
         let mut info = CK_TOKEN_INFO::default();
         // SAFETY: `info` is a writable CK_TOKEN_INFO.
-        check("C_GetTokenInfo", unsafe { get(slot.0, &mut info) }, "asking about a token")?;
+        unsafe { call!(self, C_GetTokenInfo(slot.0, &mut info), "asking about a token") }?;
         Ok(TokenInfo {
             label: text(&info.label),
             manufacturer: text(&info.manufacturerID),
@@ -135,31 +131,28 @@ impl Module {
 
     /// `C_GetMechanismInfo`.
     pub fn mechanism_info(&self, slot: SlotId, kind: CK_MECHANISM_TYPE) -> Result<MechanismInfo, Failure> {
-        let get = entry("C_GetMechanismInfo", self.functions().C_GetMechanismInfo)?;
         let mut info = CK_MECHANISM_INFO::default();
         // SAFETY: `info` is a writable CK_MECHANISM_INFO.
-        check("C_GetMechanismInfo", unsafe { get(slot.0, kind, &mut info) }, "asking about a mechanism")?;
+        unsafe { call!(self, C_GetMechanismInfo(slot.0, kind, &mut info), "asking about a mechanism") }?;
         Ok(MechanismInfo { key_sizes: (info.ulMinKeySize, info.ulMaxKeySize), flags: info.flags })
     }
 
     /// `C_InitToken`: erases the token in `slot` and initialises it. The label is cut to at most 32
     /// bytes, and padded with blanks.
     pub fn init_token(&self, slot: SlotId, so_pin: &str, label: &str) -> Result<(), Failure> {
-        let init = entry("C_InitToken", self.functions().C_InitToken)?;
         let mut padded = [b' '; 32];
         let length = label.floor_char_boundary(32);
         padded[..length].copy_from_slice(&label.as_bytes()[..length]);
-        let pin = so_pin.as_ptr().cast_mut();
+        let (pin, length, label) =
+            (so_pin.as_ptr().cast_mut(), so_pin.len() as CK_ULONG, padded.as_mut_ptr());
         // SAFETY: the module reads `so_pin.len()` bytes of the PIN and 32 bytes of the label.
-        let code = unsafe { init(slot.0, pin, so_pin.len() as CK_ULONG, padded.as_mut_ptr()) };
-        check("C_InitToken", code, "initialising a token")
+        unsafe { call!(self, C_InitToken(slot.0, pin, length, label), "initialising a token") }
     }
 
     /// `C_CloseAllSessions`.
     pub fn close_all_sessions(&self, slot: SlotId) -> Result<(), Failure> {
-        let close = entry("C_CloseAllSessions", self.functions().C_CloseAllSessions)?;
         // SAFETY: the function takes only a slot id.
-        check("C_CloseAllSessions", unsafe { close(slot.0) }, "closing all sessions")
+        unsafe { call!(self, C_CloseAllSessions(slot.0), "closing all sessions") }
     }
 
     /// Returns the path from which the module was loaded.

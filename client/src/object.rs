@@ -8,7 +8,7 @@ use cryptoki_sys::{
 };
 
 use super::attribute::{Attribute, as_raw};
-use super::failure::{Failure, check, entry};
+use super::failure::{Failure, call, check, entry};
 use super::session::{ObjectHandle, Session};
 
 /// The number of handles that one `C_FindObjects` asks for.
@@ -40,9 +40,8 @@ impl Session {
 
     /// `C_DestroyObject`.
     pub fn destroy_object(&self, object: ObjectHandle) -> Result<(), Failure> {
-        let destroy = entry("C_DestroyObject", self.module().functions().C_DestroyObject)?;
         // SAFETY: takes handles only.
-        check("C_DestroyObject", unsafe { destroy(self.handle(), object.0) }, "destroying an object")
+        unsafe { call!(self.module(), C_DestroyObject(self.handle(), object.0), "destroying an object") }
     }
 
     /// `C_GetObjectSize`.
@@ -72,11 +71,10 @@ impl Session {
 
     /// `C_FindObjectsInit`.
     pub fn find_init(&self, template: &[Attribute]) -> Result<(), Failure> {
-        let init = entry("C_FindObjectsInit", self.module().functions().C_FindObjectsInit)?;
         let mut raw = as_raw(template);
+        let (raw, count) = (raw.as_mut_ptr(), raw.len() as CK_ULONG);
         // SAFETY: the template borrows `template`, which outlives the call.
-        let code = unsafe { init(self.handle(), raw.as_mut_ptr(), raw.len() as CK_ULONG) };
-        check("C_FindObjectsInit", code, "starting a search")
+        unsafe { call!(self.module(), C_FindObjectsInit(self.handle(), raw, count), "starting a search") }
     }
 
     /// `C_FindObjects`: returns at most `limit` more handles.
@@ -93,9 +91,8 @@ impl Session {
 
     /// `C_FindObjectsFinal`.
     pub fn find_final(&self) -> Result<(), Failure> {
-        let end = entry("C_FindObjectsFinal", self.module().functions().C_FindObjectsFinal)?;
         // SAFETY: takes a session handle only.
-        check("C_FindObjectsFinal", unsafe { end(self.handle()) }, "ending a search")
+        unsafe { call!(self.module(), C_FindObjectsFinal(self.handle()), "ending a search") }
     }
 
     /// Reads one attribute by the two-call convention. Fails if the object lacks the attribute, or

@@ -4,16 +4,8 @@
 use cryptoki_sys::{CK_BYTE, CK_RV, CK_ULONG, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE};
 
 use super::attribute::Mechanism;
-use super::failure::{Failure, check, entry};
+use super::failure::{Failure, call, check, entry};
 use super::session::{ObjectHandle, Session};
-
-/// Calls a function of the function list.
-macro_rules! call {
-    ($session:expr, $function:ident($($argument:expr),*), $doing:literal) => {{
-        let function = entry(stringify!($function), $session.module().functions().$function)?;
-        check(stringify!($function), function($($argument),*), $doing)
-    }};
-}
 
 /// Defines methods by their shape: their name, the function, and the step of the caller. An output
 /// goes into `out`, and the method returns the number of bytes written.
@@ -28,7 +20,7 @@ macro_rules! methods {
         pub fn $method(&self, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
             let mut raw = mechanism.as_raw();
             // SAFETY: the mechanism borrows `mechanism`, which outlives the call.
-            unsafe { call!(self, $function(self.handle(), &mut raw, key.0), $doing) }
+            unsafe { call!(self.module(), $function(self.handle(), &mut raw, key.0), $doing) }
         }
     };
     (@transform $method:ident, $function:ident, $doing:literal) => {
@@ -37,7 +29,7 @@ macro_rules! methods {
             let ((data, data_length), mut length) = (input(data), out.len() as CK_ULONG);
             let place = out.as_mut_ptr();
             // SAFETY: the data is readable and `out` writable for its length.
-            unsafe { call!(self, $function(self.handle(), data, data_length, place, &mut length), $doing) }?;
+            unsafe { call!(self.module(), $function(self.handle(), data, data_length, place, &mut length), $doing) }?;
             Ok(length as usize)
         }
     };
@@ -46,7 +38,7 @@ macro_rules! methods {
         pub fn $method(&self, part: &[u8]) -> Result<(), Failure> {
             let (part, length) = input(part);
             // SAFETY: the part is readable for its length.
-            unsafe { call!(self, $function(self.handle(), part, length), $doing) }
+            unsafe { call!(self.module(), $function(self.handle(), part, length), $doing) }
         }
     };
     (@finish $method:ident, $function:ident, $doing:literal) => {
@@ -54,7 +46,7 @@ macro_rules! methods {
         pub fn $method(&self, out: &mut [u8]) -> Result<usize, Failure> {
             let mut length = out.len() as CK_ULONG;
             // SAFETY: `out` is writable for its length.
-            unsafe { call!(self, $function(self.handle(), out.as_mut_ptr(), &mut length), $doing) }?;
+            unsafe { call!(self.module(), $function(self.handle(), out.as_mut_ptr(), &mut length), $doing) }?;
             Ok(length as usize)
         }
     };
@@ -102,7 +94,7 @@ impl Session {
     pub fn digest_init(&self, mechanism: &Mechanism) -> Result<(), Failure> {
         let mut raw = mechanism.as_raw();
         // SAFETY: the mechanism borrows `mechanism`, which outlives the call.
-        unsafe { call!(self, C_DigestInit(self.handle(), &mut raw), "starting a digest") }
+        unsafe { call!(self.module(), C_DigestInit(self.handle(), &mut raw), "starting a digest") }
     }
 }
 

@@ -9,7 +9,7 @@ use cryptoki_sys::{
     CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_CONTEXT_SPECIFIC, CKU_SO, CKU_USER,
 };
 
-use super::failure::{Doing, Failure, check, entry};
+use super::failure::{Doing, Failure, call, check, entry};
 use super::module::{Module, SlotId};
 
 /// An open session. Dropping it closes the session. Two threads cannot use it at the same time,
@@ -101,20 +101,19 @@ impl Session {
 
     /// `C_GetSessionInfo`.
     pub fn info(&self) -> Result<SessionInfo, Failure> {
-        let get = entry("C_GetSessionInfo", self.module.functions().C_GetSessionInfo)?;
         let mut info = CK_SESSION_INFO::default();
         // SAFETY: `info` is a writable CK_SESSION_INFO.
-        check("C_GetSessionInfo", unsafe { get(self.handle, &mut info) }, "asking about a session")?;
+        unsafe { call!(self.module, C_GetSessionInfo(self.handle, &mut info), "asking about a session") }?;
         Ok(SessionInfo { slot: SlotId(info.slotID), state: info.state, flags: info.flags })
     }
 
     /// `C_Login`. Pass no PIN if the token has a keypad of its own.
     pub fn login(&self, user: User, pin: Option<&str>) -> Result<(), Failure> {
-        let login = entry("C_Login", self.module.functions().C_Login)?;
         let (pointer, length) = pin.map_or((ptr::null_mut(), 0), pin_in);
         // SAFETY: the PIN is read for its length.
-        let code = unsafe { login(self.handle, user.number(), pointer, length) };
-        check("C_Login", code, "logging in").doing(|| match user {
+        let done =
+            unsafe { call!(self.module, C_Login(self.handle, user.number(), pointer, length), "logging in") };
+        done.doing(|| match user {
             User::So => "logging in as the security officer".to_owned(),
             User::User => "logging in as the user".to_owned(),
             User::ContextSpecific => "logging in for one operation".to_owned(),
@@ -123,41 +122,36 @@ impl Session {
 
     /// `C_Logout`.
     pub fn logout(&self) -> Result<(), Failure> {
-        let logout = entry("C_Logout", self.module.functions().C_Logout)?;
         // SAFETY: takes a session handle only.
-        check("C_Logout", unsafe { logout(self.handle) }, "logging out")
+        unsafe { call!(self.module, C_Logout(self.handle), "logging out") }
     }
 
     /// `C_InitPIN`: the security officer sets the user's PIN.
     pub fn init_pin(&self, pin: &str) -> Result<(), Failure> {
-        let init = entry("C_InitPIN", self.module.functions().C_InitPIN)?;
         let (pointer, length) = pin_in(pin);
         // SAFETY: the PIN is read for its length.
-        check("C_InitPIN", unsafe { init(self.handle, pointer, length) }, "setting the user's PIN")
+        unsafe { call!(self.module, C_InitPIN(self.handle, pointer, length), "setting the user's PIN") }
     }
 
     /// `C_SetPIN`: changes the PIN of the role that is logged in, or the user's PIN before a login.
     pub fn set_pin(&self, old: &str, new: &str) -> Result<(), Failure> {
-        let set = entry("C_SetPIN", self.module.functions().C_SetPIN)?;
-        let ((old, old_length), (new, new_length)) = (pin_in(old), pin_in(new));
+        let ((old, old_len), (new, new_len)) = (pin_in(old), pin_in(new));
         // SAFETY: both PINs are read for their lengths.
-        check("C_SetPIN", unsafe { set(self.handle, old, old_length, new, new_length) }, "changing a PIN")
+        unsafe { call!(self.module, C_SetPIN(self.handle, old, old_len, new, new_len), "changing a PIN") }
     }
 
     /// `C_GenerateRandom`: fills `out`.
     pub fn random(&self, out: &mut [u8]) -> Result<(), Failure> {
-        let generate = entry("C_GenerateRandom", self.module.functions().C_GenerateRandom)?;
+        let (place, length) = (out.as_mut_ptr(), out.len() as CK_ULONG);
         // SAFETY: `out` is writable for its length.
-        let code = unsafe { generate(self.handle, out.as_mut_ptr(), out.len() as CK_ULONG) };
-        check("C_GenerateRandom", code, "asking for random bytes")
+        unsafe { call!(self.module, C_GenerateRandom(self.handle, place, length), "asking for random bytes") }
     }
 
     /// `C_SeedRandom`.
     pub fn seed_random(&self, seed: &[u8]) -> Result<(), Failure> {
-        let add = entry("C_SeedRandom", self.module.functions().C_SeedRandom)?;
+        let (seed, length) = (seed.as_ptr().cast_mut(), seed.len() as CK_ULONG);
         // SAFETY: `seed` is readable for its length.
-        let code = unsafe { add(self.handle, seed.as_ptr().cast_mut(), seed.len() as CK_ULONG) };
-        check("C_SeedRandom", code, "seeding the random generator")
+        unsafe { call!(self.module, C_SeedRandom(self.handle, seed, length), "seeding the random generator") }
     }
 
     /// `C_CloseSession`. Dropping the session closes it too, but hides the return code.
@@ -169,9 +163,8 @@ impl Session {
     }
 
     fn close_handle(&self) -> Result<(), Failure> {
-        let close = entry("C_CloseSession", self.module.functions().C_CloseSession)?;
         // SAFETY: takes a session handle only.
-        check("C_CloseSession", unsafe { close(self.handle) }, "closing a session")
+        unsafe { call!(self.module, C_CloseSession(self.handle), "closing a session") }
     }
 }
 

@@ -43,7 +43,7 @@ use std::ops::Deref;
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, Session, Structure, User};
 
-use crate::fixture::{Fixture, P256, X25519, code_name, hex};
+use crate::fixture::{Answer, Fixture, P256, X25519, code_name, hex};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 use keys::Guarded::{ForTrusted, Kept, Open, Wrappable};
@@ -179,7 +179,7 @@ impl Deref for Attacker<'_> {
 impl Attacker<'_> {
     /// Calls `work` as the SO, and then logs the user in again. The logout destroys the private
     /// session objects.
-    fn as_officer<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Tried<T> {
+    fn as_officer<T>(&self, work: impl FnOnce(&Session) -> Answer<T>) -> Tried<T> {
         self.logged_out(|session| {
             session.login(User::So, Some(self.fixture.so_pin()))?;
             work(session)
@@ -187,7 +187,7 @@ impl Attacker<'_> {
     }
 
     /// Calls `work` without a login, and then logs the user in again.
-    fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Tried<T> {
+    fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Answer<T>) -> Tried<T> {
         Ok(self.fixture.logged_out(work)?)
     }
 

@@ -46,7 +46,7 @@ pub struct Case {
 #[derive(Clone, Copy)]
 pub enum Run {
     /// Makes the calls. The failure is that of the function under test, or of a call before it.
-    Calls(fn(&Fixture<'_>) -> Result<(), Failure>),
+    Calls(fn(&Fixture<'_>) -> Answer),
     /// Creates an object with this template.
     Creates(fn() -> Vec<Attribute>),
     /// Generates an AES key with this template.
@@ -63,7 +63,7 @@ pub enum Run {
 }
 
 impl Run {
-    fn on(self, function: &'static str, fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fn on(self, function: &'static str, fixture: &Fixture<'_>) -> Answer {
         match self {
             Self::Calls(calls) => calls(fixture),
             Self::Creates(template) => fixture.create_object(&template()).map(drop),
@@ -95,7 +95,7 @@ pub enum Handle {
 }
 
 impl Handle {
-    fn of(self, fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+    fn of(self, fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
         Ok(match self {
             Self::Private(key) => fixture.key(key)?,
             Self::Public(key) => fixture.pair(key)?.public,
@@ -108,7 +108,7 @@ const fn case(
     function: &'static str,
     name: &'static str,
     expected: &'static [CK_RV],
-    run: fn(&Fixture<'_>) -> Result<(), Failure>,
+    run: fn(&Fixture<'_>) -> Answer,
 ) -> Case {
     Case { function, name, expected, absent: &[], run: Run::Calls(run) }
 }
@@ -144,7 +144,7 @@ const fn optional(
     function: &'static str,
     name: &'static str,
     expected: &'static [CK_RV],
-    run: fn(&Fixture<'_>) -> Result<(), Failure>,
+    run: fn(&Fixture<'_>) -> Answer,
 ) -> Case {
     Case { absent: &[CKR_FUNCTION_NOT_SUPPORTED], ..case(function, name, expected, run) }
 }
@@ -183,7 +183,7 @@ fn row(
     function: &str,
     name: String,
     expected: Vec<CK_RV>,
-    run: impl Fn(&Fixture<'_>) -> Result<(), Failure> + 'static,
+    run: impl Fn(&Fixture<'_>) -> Answer + 'static,
 ) -> Task {
     let work = move |fixture: &Fixture<'_>| judge_at(fixture, &expected, run(fixture));
     task(function, name, Work::LoggedIn(Box::new(work)))
@@ -195,7 +195,7 @@ fn task(function: &str, name: String, work: Work) -> Task {
 
 /// Returns a verdict on the return code. `CKR_FUNCTION_NOT_SUPPORTED` is wrong if the function
 /// takes a session and the module implements it.
-fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
+fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Answer) -> Verdict {
     let refused = outcome.as_ref().err().filter(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED);
     if refused.is_some_and(|failure| functions::is_there(fixture, failure.function)) {
         let expected: Vec<_> =
@@ -205,7 +205,7 @@ fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Result<(), Failu
     judge(expected, outcome)
 }
 
-fn judge(expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
+fn judge(expected: &[CK_RV], outcome: Answer) -> Verdict {
     let got = outcome.err().map_or(CKR_OK, |failure| failure.code);
     let fits = expected.contains(&got);
     Verdict::Case {

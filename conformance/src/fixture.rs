@@ -15,6 +15,9 @@ pub use jeton_vectors::hex;
 
 use crate::choice::Choice;
 
+/// The outcome of a function of the module.
+pub type Answer<T = ()> = Result<T, Failure>;
+
 pub struct Fixture<'a> {
     pub module: &'a Module,
     pub slot: SlotId,
@@ -26,7 +29,7 @@ pub struct Fixture<'a> {
     /// The directory of the token's files, if it is known.
     pub directory: Option<PathBuf>,
     listed: Vec<CK_MECHANISM_TYPE>,
-    keys: RefCell<HashMap<Key, Result<Pair, Failure>>>,
+    keys: RefCell<HashMap<Key, Answer<Pair>>>,
 }
 
 /// The two keys of a pair, or a secret key twice.
@@ -110,16 +113,16 @@ impl<'a> Fixture<'a> {
     }
 
     /// Opens a session for a case that may leave operations active.
-    pub fn fresh(&self) -> Result<Session, Failure> {
+    pub fn fresh(&self) -> Answer<Session> {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
 
-    pub fn reader(&self) -> Result<Session, Failure> {
+    pub fn reader(&self) -> Answer<Session> {
         self.module.open_session(self.slot, Access::ReadOnly)
     }
 
     /// Calls `work` while no user is logged in, and then logs the user in again.
-    pub fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
+    pub fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Answer<T>) -> Answer<T> {
         let session = self.fresh()?;
         session.logout()?;
         // The logout destroyed the private session objects.
@@ -131,7 +134,7 @@ impl<'a> Fixture<'a> {
     }
 
     /// Logs the user in again if a task has logged them out.
-    pub fn restore(&self) -> Result<(), Failure> {
+    pub fn restore(&self) -> Answer {
         match self.session.login(User::User, Some(&self.pin)) {
             Err(Failure { code: CKR_USER_ALREADY_LOGGED_IN, .. }) => Ok(()),
             other => {
@@ -141,7 +144,7 @@ impl<'a> Fixture<'a> {
         }
     }
 
-    pub fn pair(&self, key: Key) -> Result<Pair, Failure> {
+    pub fn pair(&self, key: Key) -> Answer<Pair> {
         if let Some(made) = self.keys.borrow().get(&key) {
             return made.clone();
         }
@@ -151,17 +154,12 @@ impl<'a> Fixture<'a> {
     }
 
     /// Returns that secret key, or the private key of that pair.
-    pub fn key(&self, key: Key) -> Result<ObjectHandle, Failure> {
+    pub fn key(&self, key: Key) -> Answer<ObjectHandle> {
         self.pair(key).map(|pair| pair.private)
     }
 
     /// Calls a function with the handle of the session as the first argument.
-    pub fn call(
-        &self,
-        function: &'static str,
-        session: &Session,
-        arguments: Vec<Arg<'_>>,
-    ) -> Result<(), Failure> {
+    pub fn call(&self, function: &'static str, session: &Session, arguments: Vec<Arg<'_>>) -> Answer {
         let mut all = vec![Arg::Number(session.handle())];
         all.extend(arguments);
         self.module.call(function, &mut all)
@@ -175,7 +173,7 @@ pub fn unexpected(function: &'static str) -> Failure {
 }
 
 /// Fails if the result of a function is wrong.
-pub fn ensure(function: &'static str, right: bool) -> Result<(), Failure> {
+pub fn ensure(function: &'static str, right: bool) -> Answer {
     if right { Ok(()) } else { Err(unexpected(function)) }
 }
 
@@ -187,6 +185,15 @@ pub fn code_name(code: CK_RV) -> String {
     }
     let name = names::return_code(code);
     name.split(" (").next().unwrap_or(&name).to_owned()
+}
+
+/// Returns a signature or a MAC. The longest signatures are those of SLH-DSA.
+pub fn signed(fixture: &Fixture<'_>, with: &Mechanism, key: ObjectHandle, message: &[u8]) -> Answer<Vec<u8>> {
+    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
+    session.sign_init(with, key)?;
+    let length = session.sign(message, &mut out)?;
+    out.truncate(length);
+    Ok(out)
 }
 
 pub fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Attribute {
@@ -231,7 +238,7 @@ pub fn hss_levels() -> Vec<Attribute> {
     ]
 }
 
-fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
+fn make(session: &Session, key: Key) -> Answer<Pair> {
     const SIGNS: (&[CK_ATTRIBUTE_TYPE], &[CK_ATTRIBUTE_TYPE]) = (&[CKA_VERIFY], &[CKA_SIGN]);
     let set = |set| vec![number(CKA_PARAMETER_SET, set)];
     let curve = |oid: &[u8]| vec![bytes(CKA_EC_PARAMS, oid)];
@@ -265,7 +272,7 @@ fn generate_pair(
     kind: CK_MECHANISM_TYPE,
     public: Vec<Attribute>,
     flags: (&[CK_ATTRIBUTE_TYPE], &[CK_ATTRIBUTE_TYPE]),
-) -> Result<Pair, Failure> {
+) -> Answer<Pair> {
     let private = vec![flag(CKA_TOKEN, false), flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, true)];
     let public = with(able(public, flags.0), flag(CKA_TOKEN, false));
     let made = session.generate_key_pair(&Mechanism::new(kind), &public, &able(private, flags.1));
@@ -273,12 +280,7 @@ fn generate_pair(
 }
 
 /// Imports a key with the value [`SECRET`]. The template sets every usage flag to true or false.
-fn secret(
-    session: &Session,
-    kind: CK_KEY_TYPE,
-    open: bool,
-    flags: &[CK_ATTRIBUTE_TYPE],
-) -> Result<Pair, Failure> {
+fn secret(session: &Session, kind: CK_KEY_TYPE, open: bool, flags: &[CK_ATTRIBUTE_TYPE]) -> Answer<Pair> {
     let mut template = vec![
         number(CKA_CLASS, CKO_SECRET_KEY),
         number(CKA_KEY_TYPE, kind),

@@ -2,7 +2,7 @@
 //! works, such as a known answer, a round trip, or a comparison with other mechanisms.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle, Structure, names};
+use jeton_client::{Arg, Mechanism, Memory, ObjectHandle, Structure, names};
 
 use crate::cases::{cipher_works, decapsulate, encapsulate, hash_sign};
 use crate::fixture::*;
@@ -17,7 +17,7 @@ mod hashes;
 mod protocols;
 mod signatures;
 
-type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
+type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Answer;
 
 /// The proofs of a family of mechanisms. Beside each proof are the names of its mechanisms, without
 /// `CKM_`. A name with `#` stands for a mechanism with each hash of [`NAMES`].
@@ -95,7 +95,7 @@ fn import(
     kind: CK_KEY_TYPE,
     value: &[u8],
     uses: &[CK_ATTRIBUTE_TYPE],
-) -> Result<ObjectHandle, Failure> {
+) -> Answer<ObjectHandle> {
     let template = able(open_key(CKO_SECRET_KEY, kind), uses);
     fixture.create_object(&with(template, bytes(CKA_VALUE, value)))
 }
@@ -106,7 +106,7 @@ fn derived(
     mechanism: &Mechanism,
     base: &[u8],
     length: Option<usize>,
-) -> Result<Vec<u8>, Failure> {
+) -> Answer<Vec<u8>> {
     let base = import(fixture, CKK_GENERIC_SECRET, base, &[CKA_DERIVE])?;
     derived_from(fixture, mechanism, base, length)
 }
@@ -117,7 +117,7 @@ fn derived_from(
     mechanism: &Mechanism,
     base: ObjectHandle,
     length: Option<usize>,
-) -> Result<Vec<u8>, Failure> {
+) -> Answer<Vec<u8>> {
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     template.extend(length.map(|length| number(CKA_VALUE_LEN, length as CK_ULONG)));
     let made = fixture.derive_key(mechanism, base, &template)?;
@@ -125,27 +125,13 @@ fn derived_from(
 }
 
 /// Computes HMAC-SHA256 with the module. Several key derivations are compared with it.
-fn hmac(fixture: &Fixture<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
+fn hmac(fixture: &Fixture<'_>, key: &[u8], message: &[u8]) -> Answer<Vec<u8>> {
     let key = import(fixture, CKK_GENERIC_SECRET, key, &[CKA_SIGN])?;
     signed(fixture, &Mechanism::new(CKM_SHA256_HMAC), key, message)
 }
 
-/// Signs a message in a single part. Returns the signature or MAC.
-fn signed(
-    fixture: &Fixture<'_>,
-    mechanism: &Mechanism,
-    key: ObjectHandle,
-    message: &[u8],
-) -> Result<Vec<u8>, Failure> {
-    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
-    session.sign_init(mechanism, key)?;
-    let length = session.sign(message, &mut out)?;
-    out.truncate(length);
-    Ok(out)
-}
-
 /// Checks that a signature verifies, and that a changed signature or a changed message does not.
-fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
+fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Answer {
     let (mut signature, session) = (signed(fixture, mechanism, keys.private, message)?, fixture.fresh()?);
     let mut verdict = |message: &[u8], flip: u8| {
         signature[0] ^= flip;
@@ -159,12 +145,7 @@ fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8
     ensure("C_Verify", verdict(message, 0)? && !verdict(message, 0x40)? && !verdict(&other, 0)?)
 }
 
-fn signs_in_parts(
-    fixture: &Fixture<'_>,
-    mechanism: &Mechanism,
-    keys: Pair,
-    message: &[u8],
-) -> Result<(), Failure> {
+fn signs_in_parts(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Answer {
     let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
     session.sign_init(mechanism, keys.private)?;
     message.chunks(5).try_for_each(|part| session.sign_update(part))?;

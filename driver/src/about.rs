@@ -7,8 +7,8 @@ use std::path::Path;
 use jeton_laboratory::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::pipeline::ModuleDescription;
+use crate::{Error, Result};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
@@ -45,7 +45,7 @@ pub(crate) fn module_text(about: &ModuleDescription) -> String {
     format!("{} {} ({})", about.description, about.version, about.manufacturer)
 }
 
-pub fn write_json(report: &impl Serialize, mut file: &File, path: &Path) -> Result<(), Error> {
+pub fn write_json(report: &impl Serialize, mut file: &File, path: &Path) -> Result<()> {
     let text = serde_json::to_string_pretty(report).map_err(|error| Error::Failed(error.to_string()))?;
     let synced = writeln!(file, "{text}").and_then(|()| match file.sync_all() {
         // A pipe or a terminal cannot be synchronised.

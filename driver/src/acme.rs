@@ -28,9 +28,9 @@ use spki::SubjectPublicKeyInfoOwned;
 use tokio::runtime::{Builder, Runtime};
 use x509_cert::Certificate;
 
-use crate::Error;
 use crate::algorithm::Algorithm;
 use crate::pipeline::KeyPair;
+use crate::{Error, Result};
 
 /// The longest that an order may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ type Challenges = Arc<Mutex<HashMap<String, String>>>;
 
 impl Setting {
     /// Reads trusted certificates in PEM, and answers challenges on this port of 127.0.0.1.
-    pub fn new(trusted: &[Vec<u8>], port: u16) -> Result<Self, Error> {
+    pub fn new(trusted: &[Vec<u8>], port: u16) -> Result<Self> {
         let mut store = RootCertStore::empty();
         for certificate in trusted.iter().flat_map(|file| CertificateDer::pem_slice_iter(file)) {
             store.add(certificate.map_err(failed)?).map_err(failed)?;
@@ -69,7 +69,7 @@ impl Setting {
         Ok(Self { trusted: store, verifier: verifier.build().map_err(failed)?, challenges })
     }
 
-    fn verify(&self, chain: &[CertificateDer<'_>], key: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
+    fn verify(&self, chain: &[CertificateDer<'_>], key: &SubjectPublicKeyInfoOwned) -> Result<()> {
         let (leaf, between) =
             chain.split_first().ok_or_else(|| Error::Failed("there is no certificate".to_owned()))?;
         let name = ServerName::try_from(NAME).map_err(failed)?;
@@ -131,7 +131,7 @@ pub struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    pub fn register(setting: &'a Setting, directory: &str, count: usize) -> Result<Self, Error> {
+    pub fn register(setting: &'a Setting, directory: &str, count: usize) -> Result<Self> {
         let all = (0..count).map(|_| {
             let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
             let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
@@ -149,7 +149,7 @@ impl<'a> Clients<'a> {
             let account = runtime.block_on(account.create(&new, directory.to_owned(), None));
             Ok((runtime, account.map_err(failed)?.0))
         });
-        Ok(Self { setting, all: all.collect::<Result<_, Error>>()? })
+        Ok(Self { setting, all: all.collect::<Result<_>>()? })
     }
 
     /// Orders this number of certificates, but begins none after `limit`. Returns the first error
@@ -159,7 +159,7 @@ impl<'a> Clients<'a> {
         algorithm: &Algorithm,
         count: u64,
         limit: Duration,
-    ) -> Result<(Figures, Option<Error>), Error> {
+    ) -> Result<(Figures, Option<Error>)> {
         let (next, start, processor) = (AtomicU64::new(0), Instant::now(), processor_seconds());
         let client = |(runtime, account): &(Runtime, Account)| {
             let mut orders = Vec::new();
@@ -199,7 +199,7 @@ impl<'a> Clients<'a> {
     }
 
     /// Orders a certificate and verifies it.
-    fn order(&self, runtime: &Runtime, account: &Account, algorithm: &Algorithm) -> Result<Order, Error> {
+    fn order(&self, runtime: &Runtime, account: &Account, algorithm: &Algorithm) -> Result<Order> {
         let start = Instant::now();
         let (key, csr) = request(algorithm)?;
         let mut order = Order { key: 1e3 * start.elapsed().as_secs_f64(), ..Order::default() };
@@ -213,7 +213,7 @@ impl<'a> Clients<'a> {
         Ok(order)
     }
 
-    async fn steps(&self, account: &Account, csr: &[u8], measured: &mut Order) -> Result<String, Error> {
+    async fn steps(&self, account: &Account, csr: &[u8], measured: &mut Order) -> Result<String> {
         let mut last = Instant::now();
         let mut lap = || 1e3 * std::mem::replace(&mut last, Instant::now()).elapsed().as_secs_f64();
         let names = [Identifier::Dns(NAME.to_owned())];
@@ -253,7 +253,7 @@ impl<'a> Clients<'a> {
         order: &mut instant_acme::Order,
         status: OrderStatus,
         measured: &mut Order,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut pause = FIRST_PAUSE;
         while order.state().status != status {
             if order.state().status == OrderStatus::Invalid {
@@ -269,7 +269,7 @@ impl<'a> Clients<'a> {
 }
 
 /// Makes a key pair and a request. Returns the public key and the request in DER.
-fn request(algorithm: &Algorithm) -> Result<(SubjectPublicKeyInfoOwned, Vec<u8>), Error> {
+fn request(algorithm: &Algorithm) -> Result<(SubjectPublicKeyInfoOwned, Vec<u8>)> {
     let pair = KeyPair::generate(algorithm)?;
     let key = pair.public_key()?;
     let holder = Holder::parse(&format!("CN={NAME}"), &[format!("dns:{NAME}")])?;

@@ -9,7 +9,7 @@ use jeton_pki::RsaPublicKey;
 use jeton_pki::key_type::KeyType;
 use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
-use crate::Error;
+use crate::{Error, Result};
 
 #[derive(Debug)]
 pub struct Algorithm {
@@ -45,7 +45,7 @@ pub static ALGORITHMS: [Algorithm; 10] = [
 impl Algorithm {
     /// Returns the algorithm with this name. The forms of `key generate --type` are accepted too,
     /// for example `ec:p256` and `rsa:2048`.
-    pub fn named(name: &str) -> Result<&'static Self, Error> {
+    pub fn named(name: &str) -> Result<&'static Self> {
         let own =
             name.to_ascii_lowercase().replace("ec:", "ecdsa-").replace("-p-", "-p").replace("rsa:", "rsa");
         ALGORITHMS.iter().find(|algorithm| algorithm.name == own).ok_or_else(|| {
@@ -55,11 +55,11 @@ impl Algorithm {
     }
 
     /// Returns how a module generates a key pair.
-    pub fn key_type(&self) -> Result<KeyType, Error> {
+    pub fn key_type(&self) -> Result<KeyType> {
         Ok(KeyType::parse(&self.name.replace("ecdsa-", "ec:").replace("rsa", "rsa:"))?)
     }
 
-    pub fn identifier(&self) -> Result<AlgorithmIdentifierOwned, Error> {
+    pub fn identifier(&self) -> Result<AlgorithmIdentifierOwned> {
         let (oid, parameters) = match self.key {
             Key::Rsa(_) => (key_types::RSA, Some(Any::from(Null))),
             Key::P256 => (key_types::EC, Some(Any::from_der(key_types::P256)?)),
@@ -89,7 +89,7 @@ impl Algorithm {
     pub fn public_key(
         &self,
         read: impl Fn(CK_ATTRIBUTE_TYPE, usize) -> Result<Vec<u8>, Failure>,
-    ) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    ) -> Result<SubjectPublicKeyInfoOwned> {
         let bits = match self.key {
             Key::P256 => point(read(CKA_EC_POINT, 112)?, 65),
             Key::P384 => point(read(CKA_EC_POINT, 112)?, 97),
@@ -128,7 +128,7 @@ pub struct Profile {
 
 impl Profile {
     /// Reads `CA` or `CA/SUBSCRIBER`: names of algorithms.
-    pub fn named(name: &str) -> Result<Self, Error> {
+    pub fn named(name: &str) -> Result<Self> {
         let (ca, subscriber) = name.split_once('/').unwrap_or((name, name));
         Ok(Self { ca: Algorithm::named(ca)?, subscriber: Algorithm::named(subscriber)? })
     }

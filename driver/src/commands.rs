@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::report::Report;
+use jeton_driver::{Error, Result};
 use jeton_laboratory::distinct;
 use jeton_peers::printed;

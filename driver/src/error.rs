@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use jeton_client::{Failure, LoadError};
 
+/// The outcome of a function of the driver.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// An error of the driver. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -19,6 +19,6 @@ pub mod role;
 pub mod selection;
 pub mod tls;
 
-pub use error::Error;
+pub use error::{Error, Result};
 pub use jeton_client as client;
 pub use jeton_pki as pki;

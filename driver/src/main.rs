@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use jeton_client::text::shown;
 use jeton_driver::client::Module;
 use jeton_driver::role::Role;
-use jeton_driver::{Error, pipeline, tls};
+use jeton_driver::{Error, Result, pipeline, tls};
 use jeton_peers::printed;
 
 const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
@@ -39,7 +39,7 @@ enum Command {
 }
 
 impl Command {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<ExitCode> {
         match self {
             Self::Pipeline(command) => command.run(),
             #[cfg(feature = "acme")]
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 }
 
 /// Does the work of a child process.
-fn child(role: Role) -> Result<ExitCode, Error> {
+fn child(role: Role) -> Result<ExitCode> {
     match role {
         Role::Pipeline => measuring(pipeline::run_child::<pipeline::BatchChild>),
         Role::Tls => measuring(pipeline::run_child::<tls::CaseChild>),
@@ -77,7 +77,7 @@ fn child(role: Role) -> Result<ExitCode, Error> {
 
 /// Lets the parent of this process decide what an interrupt does, because Ctrl-C reaches every
 /// process of the terminal.
-fn measuring(work: fn() -> Result<(), Error>) -> Result<ExitCode, Error> {
+fn measuring(work: fn() -> Result<()>) -> Result<ExitCode> {
     // The call fails only if there is already a handler, and this process has none.
     let _ = ctrlc::set_handler(|| ());
     work().map(|()| ExitCode::SUCCESS)

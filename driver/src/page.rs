@@ -13,11 +13,11 @@ pub use html::html;
 
 use jeton_laboratory::{Machine, Table};
 
-use crate::Error;
 use crate::about::{About, module_text};
 use crate::pipeline::ModuleDescription;
 use crate::results::Newest;
 use crate::selection::shown;
+use crate::{Error, Result};
 
 /// The contents of a page, before they are written as HTML.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ enum Block {
 }
 
 impl Block {
-    fn plot(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Self, Error> {
+    fn plot(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Self> {
         Ok(Self::Plot { svg: draw(&title).map_err(Error::Failed)?, title })
     }
 }
 
 impl Page {
     /// Builds the page of the newest measurement of a store. Fails if the measurement is empty.
-    pub fn of(newest: &Newest) -> Result<Self, Error> {
+    pub fn of(newest: &Newest) -> Result<Self> {
         match newest {
             Newest::Pipeline(one) => contents::page(one),
             Newest::Tls(one) => {

@@ -44,8 +44,8 @@ use spki::SubjectPublicKeyInfoOwned;
 use self::engine::Engine;
 use self::job::Event;
 use self::parts::{InParts, each_part, in_parts};
-use crate::Error;
 use crate::algorithm::{Algorithm, Key, Profile};
+use crate::{Error, Result};
 
 pub use child::{BatchChild, TakesTurns, run_child};
 pub use database::{Database, DocumentSize};

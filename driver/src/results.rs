@@ -13,11 +13,11 @@ use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Error;
 use crate::about::About;
 use crate::pipeline::{DocumentSize, MeasuredBatch, ModuleDescription, STAGES, Turn, Work};
 use crate::selection::{IN_PROCESS, shown};
 use crate::tls::CaseTurn;
+use crate::{Error, Result};
 
 /// `application_id` of the file: "JRES".
 const APPLICATION: i32 = 0x4A52_4553;
@@ -52,12 +52,7 @@ pub struct Results {
 
 impl Results {
     /// Opens or creates the store at `path`, and begins a measurement of this type of work in it.
-    pub fn begin<W: Work>(
-        path: &Path,
-        about: &About,
-        threads: usize,
-        rsa_key_pool: u64,
-    ) -> Result<Self, Error> {
+    pub fn begin<W: Work>(path: &Path, about: &About, threads: usize, rsa_key_pool: u64) -> Result<Self> {
         in_store(path, || {
             let connection = Connection::open(path)?;
             let new = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
@@ -80,17 +75,11 @@ impl Results {
         })
     }
 
-    pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<(), Error> {
+    pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<()> {
         self.write("INSERT INTO module VALUES (?1, ?2, ?3)", params![self.measurement, name, json(module)?])
     }
 
-    pub fn ran<W: Work>(
-        &self,
-        module: &str,
-        turn: &W,
-        round: usize,
-        sample: &W::Sample,
-    ) -> Result<(), Error> {
+    pub fn ran<W: Work>(&self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<()> {
         self.write(
             "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5)",
             params![self.measurement, module, json(&turn.in_round(0))?, round, json(sample)?],
@@ -98,7 +87,7 @@ impl Results {
     }
 
     /// Writes the sizes of the documents that the modules signed.
-    pub fn add_documents(&self, sizes: &[DocumentSize]) -> Result<(), Error> {
+    pub fn add_documents(&self, sizes: &[DocumentSize]) -> Result<()> {
         sizes.iter().try_for_each(|one| {
             self.write(
                 "INSERT OR REPLACE INTO document VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -107,7 +96,7 @@ impl Results {
         })
     }
 
-    fn write(&self, statement: &str, values: &[&dyn rusqlite::ToSql]) -> Result<(), Error> {
+    fn write(&self, statement: &str, values: &[&dyn rusqlite::ToSql]) -> Result<()> {
         in_store(&self.path, || Ok(self.connection.prepare_cached(statement)?.execute(values).map(drop)?))
     }
 }
@@ -135,7 +124,7 @@ pub enum Newest {
 }
 
 /// Reads the newest measurement of a store.
-pub fn newest(path: &Path) -> Result<Newest, Error> {
+pub fn newest(path: &Path) -> Result<Newest> {
     in_store(path, || {
         let connection = open(path)?;
         let newest = with_runs(&connection, "%")?.pop().unwrap_or_default();
@@ -151,7 +140,7 @@ pub fn newest(path: &Path) -> Result<Newest, Error> {
 }
 
 /// Returns the measurements of a scenario that have runs, the oldest first.
-fn with_runs(connection: &Connection, scenario: &str) -> Result<Vec<i64>, Error> {
+fn with_runs(connection: &Connection, scenario: &str) -> Result<Vec<i64>> {
     let mut statement = connection.prepare(
         "SELECT id FROM measurement WHERE scenario LIKE ?1
          AND EXISTS (SELECT 1 FROM run WHERE measurement = id) ORDER BY id",
@@ -160,7 +149,7 @@ fn with_runs(connection: &Connection, scenario: &str) -> Result<Vec<i64>, Error>
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-fn read<W: Work>(connection: &Connection, id: i64) -> Result<Measurement<W>, Error> {
+fn read<W: Work>(connection: &Connection, id: i64) -> Result<Measurement<W>> {
     let query = "SELECT started, about, threads, rsa_key_pool FROM measurement WHERE id = ?1";
     let (started, about, threads, rsa_key_pool) = connection.query_row(query, [id], |row| {
         Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
@@ -198,7 +187,7 @@ struct Runs<S> {
 }
 
 /// Summarises the runs of a measurement for each module, as the command did that measured them.
-fn measured<W: Work>(connection: &Connection, id: i64) -> Result<Modules<W>, Error> {
+fn measured<W: Work>(connection: &Connection, id: i64) -> Result<Modules<W>> {
     let query = "SELECT module, work, round, sample FROM run WHERE measurement = ?1 ORDER BY rowid";
     let mut statement = connection.prepare(query)?;
     let mut rows = statement.query([id])?;
@@ -285,7 +274,7 @@ pub fn comparison(compared: &[Comparison]) -> String {
 
 /// Compares the last measurements of `jeton-driver pipeline` in two stores, cell by cell. Cells
 /// that only one store has are left out.
-pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
+pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>> {
     let before = last(before)?;
     let after: HashMap<Cell, Interval> = last(after)?.into_iter().collect();
     let pairs = before.into_iter().filter_map(|(cell, before)| {
@@ -296,7 +285,7 @@ pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
 }
 
 /// Returns the times of the last measurement of `jeton-driver pipeline` in a store.
-fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
+fn last(path: &Path) -> Result<Vec<(Cell, Interval)>> {
     in_store(path, || {
         let connection = open(path)?;
         let Some(id) = with_runs(&connection, Turn::SCENARIO)?.pop() else { return Ok(Vec::new()) };
@@ -314,7 +303,7 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
 }
 
 /// Opens a store to read it.
-fn open(path: &Path) -> Result<Connection, Error> {
+fn open(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)
         .map_err(|_| Error::Failed(format!("{}: no result store can be opened there", path.display())))?;
@@ -322,15 +311,15 @@ fn open(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-fn json(value: &impl Serialize) -> Result<String, Error> {
+fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::Failed(error.to_string()))
 }
 
-fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| Error::Failed(format!("the store cannot be read: {error}")))
 }
 
-fn in_store<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+fn in_store<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     work().map_err(|error| match error {
         Error::Database(error) => Error::Failed(format!("{}: {error}", path.display())),
         error => error,
@@ -338,7 +327,7 @@ fn in_store<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T
 }
 
 /// Fails if the file is not a result store of this version.
-fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
+fn check(connection: &Connection, path: &Path) -> Result<()> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let other = |what: String| Err(Error::Failed(format!("{}: {what}", path.display())));
     match (pragma("application_id"), pragma("user_version")) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jeton_peers::{KNOWN, Known, UNPACKAGED};
 
-use crate::Error;
+use crate::{Error, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
@@ -40,7 +40,7 @@ pub(crate) fn shown(module: &str) -> &str {
 
 impl Selection {
     /// Reads a name or the path of an existing file.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self> {
         match text {
             IN_PROCESS => return Ok(Self::InProcess),
             OPENSSL => return Ok(Self::OpenSsl),

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use self::case::name_of;
 use self::handshake::Pair;
-use crate::Error;
+use crate::{Error, Result};
 
 pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
 pub use child::CaseChild;

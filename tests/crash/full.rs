@@ -286,14 +286,8 @@ fn read_only_use(client: &Client) {
 
 /// A directory that the process may not write, as another user than root.
 pub fn unwritable() {
-    let directory = token();
-    {
-        let client = client(&directory, LIMIT);
-        let session = client.user();
-        pair(&client, session, Kind::P256, &none().stored().label("pair"));
-        stored(&client, session, 1);
-        client.finalize().expect("a module");
-    }
+    let directory = Directory::new();
+    made(&directory);
     let paths = std::fs::read_dir(directory.path()).expect("the directory");
     let mut paths: Vec<_> = paths.map(|entry| entry.expect("an entry").path()).collect();
     paths.push(directory.path().to_owned());

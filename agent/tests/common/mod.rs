@@ -33,6 +33,11 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
 /// Held by a test that uses the client module: there is one application in a process.
 static MODULE: Mutex<()> = Mutex::new(());
 
+/// Writes the rules with which the next agent in the directory starts.
+pub fn write_rules(directory: &Path, rules: &str) {
+    fs::write(directory.join("rules.toml"), rules).expect("a file");
+}
+
 /// Waits until no other test of this process uses the client module.
 pub fn module() -> MutexGuard<'static, ()> {
     MODULE.lock().unwrap_or_else(PoisonError::into_inner)

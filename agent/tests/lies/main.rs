@@ -42,8 +42,7 @@ enum Order {
 /// Not a test by itself: the client process.
 #[test]
 fn client() {
-    let Some(role) = jeton_child::role::<Role>() else { return };
-    let Role(directory) = role.expect("a role");
+    let Some(Role(directory)) = jeton_child::role::<Role>().transpose().expect("a role") else { return };
     let parameters =
         format!("agent = {{ address = 'unix:{}', timeout-seconds = 1 }}", directory.join("liar").display());
     let mut application = Application::prepare(parameters);

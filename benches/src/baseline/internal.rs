@@ -2,21 +2,21 @@
 
 use super::*;
 
-/// Declares `Functions`, the functions of a parameter set, and a macro `functions_of` that collects
-/// them by their names in the archive. The first argument is a dollar sign, which a macro cannot
-/// write for the macro that it declares.
+/// Declares `Functions`, the functions of a parameter set with the ends of their names, and a macro
+/// `functions_of` that collects those of the set with this name in the archive. The first argument
+/// is a dollar sign, which a macro cannot write for the macro that it declares.
 macro_rules! internal_functions {
-    ($d:tt $($function:ident($($argument:ident: $kind:ty),* $(,)?)),* $(,)?) => {
+    ($d:tt $($function:ident $name:literal ($($argument:ident: $kind:ty),* $(,)?)),* $(,)?) => {
         #[derive(Clone, Copy)]
         struct Functions {
             $($function: unsafe extern "C" fn($($argument: $kind),*) -> std::ffi::c_int,)*
         }
 
         macro_rules! functions_of {
-            ($($d $function:literal),* $d (,)?) => {{
+            ($d set:literal) => {{
                 unsafe extern "C" {
                     $(
-                        #[link_name = $d $function]
+                        #[link_name = concat!("aws_lc_0_47_0_", $d set, $name)]
                         fn $function($($argument: $kind),*) -> std::ffi::c_int;
                     )*
                 }

@@ -71,8 +71,8 @@ impl BaselinePair for MlDsaPair {
 }
 
 internal_functions! { $
-    keypair(public: *mut u8, private: *mut u8, seed: *const u8),
-    sign(
+    keypair "_keypair_internal" (public: *mut u8, private: *mut u8, seed: *const u8),
+    sign "_sign_internal" (
         private: *const u8,
         signature: *mut u8,
         signature_len: *mut usize,
@@ -82,7 +82,7 @@ internal_functions! { $
         prefix_len: usize,
         random: *const u8,
     ),
-    verify(
+    verify "_verify_internal" (
         public: *const u8,
         signature: *const u8,
         signature_len: usize,
@@ -95,20 +95,8 @@ internal_functions! { $
 
 fn functions(set: MlDsa) -> Functions {
     match set {
-        MlDsa::MlDsa44 => functions_of!(
-            "aws_lc_0_47_0_ml_dsa_44_keypair_internal",
-            "aws_lc_0_47_0_ml_dsa_44_sign_internal",
-            "aws_lc_0_47_0_ml_dsa_44_verify_internal"
-        ),
-        MlDsa::MlDsa65 => functions_of!(
-            "aws_lc_0_47_0_ml_dsa_65_keypair_internal",
-            "aws_lc_0_47_0_ml_dsa_65_sign_internal",
-            "aws_lc_0_47_0_ml_dsa_65_verify_internal"
-        ),
-        MlDsa::MlDsa87 => functions_of!(
-            "aws_lc_0_47_0_ml_dsa_87_keypair_internal",
-            "aws_lc_0_47_0_ml_dsa_87_sign_internal",
-            "aws_lc_0_47_0_ml_dsa_87_verify_internal"
-        ),
+        MlDsa::MlDsa44 => functions_of!("ml_dsa_44"),
+        MlDsa::MlDsa65 => functions_of!("ml_dsa_65"),
+        MlDsa::MlDsa87 => functions_of!("ml_dsa_87"),
     }
 }

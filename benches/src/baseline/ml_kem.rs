@@ -68,21 +68,21 @@ impl MlKemPair {
 }
 
 internal_functions! { $
-    keypair(
+    keypair "_keypair_deterministic" (
         public: *mut u8,
         public_len: *mut usize,
         private: *mut u8,
         private_len: *mut usize,
         seed: *const u8,
     ),
-    encapsulate(
+    encapsulate "_encapsulate" (
         ciphertext: *mut u8,
         ciphertext_len: *mut usize,
         secret: *mut u8,
         secret_len: *mut usize,
         public: *const u8,
     ),
-    decapsulate(
+    decapsulate "_decapsulate" (
         secret: *mut u8,
         secret_len: *mut usize,
         ciphertext: *const u8,
@@ -92,20 +92,8 @@ internal_functions! { $
 
 fn functions(set: MlKem) -> Functions {
     match set {
-        MlKem::MlKem512 => functions_of!(
-            "aws_lc_0_47_0_ml_kem_512_keypair_deterministic",
-            "aws_lc_0_47_0_ml_kem_512_encapsulate",
-            "aws_lc_0_47_0_ml_kem_512_decapsulate"
-        ),
-        MlKem::MlKem768 => functions_of!(
-            "aws_lc_0_47_0_ml_kem_768_keypair_deterministic",
-            "aws_lc_0_47_0_ml_kem_768_encapsulate",
-            "aws_lc_0_47_0_ml_kem_768_decapsulate"
-        ),
-        MlKem::MlKem1024 => functions_of!(
-            "aws_lc_0_47_0_ml_kem_1024_keypair_deterministic",
-            "aws_lc_0_47_0_ml_kem_1024_encapsulate",
-            "aws_lc_0_47_0_ml_kem_1024_decapsulate"
-        ),
+        MlKem::MlKem512 => functions_of!("ml_kem_512"),
+        MlKem::MlKem768 => functions_of!("ml_kem_768"),
+        MlKem::MlKem1024 => functions_of!("ml_kem_1024"),
     }
 }

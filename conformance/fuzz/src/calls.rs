@@ -135,7 +135,8 @@ const ALL: [Call; 102] = calls! {
 
 /// Makes the calls that `bytes` describe, with the functions named in `wanted`, or with all
 /// functions if it is empty.
-pub fn run(bytes: &[u8], wanted: &[&str]) {
-    let calls: Vec<_> = ALL.iter().filter(|call| wanted.is_empty() || wanted.contains(&call.0)).collect();
+pub fn run(bytes: &[u8], wanted: &str) {
+    let is_wanted = |name| wanted.is_empty() || wanted.split_whitespace().any(|one| one == name);
+    let calls: Vec<_> = ALL.iter().filter(|call| is_wanted(call.0)).collect();
     Run::of(bytes, &calls);
 }

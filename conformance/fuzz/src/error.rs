@@ -4,7 +4,6 @@ use super::*;
 
 /// Has the variants of `Cause` in `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs, reason = "the tool's error documents them")]
 pub enum Cause {
     Other,
     NotFound,
@@ -25,7 +24,6 @@ impl Cause {
 
 /// Has the variants of `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the tool's error documents them")]
 pub enum Error {
     TokenFile { what: &'static str, cause: Cause, reason: String },
     Io { path: PathBuf, source: std::io::Error },

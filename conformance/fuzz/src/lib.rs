@@ -31,7 +31,6 @@ pub mod targets;
 
 /// The files of the tool that read backups. The tool as a whole has many more dependencies.
 #[path = "../../../tool/src"]
-#[allow(missing_docs, reason = "the tool is no library")]
 pub mod tool {
     pub mod backup;
     pub mod output;

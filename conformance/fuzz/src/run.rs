@@ -20,20 +20,8 @@ thread_local! {
 pub(crate) type Call = (&'static str, fn(&mut Run<'_>) -> CK_RV);
 
 /// If one of these succeeds, the token must be restored before the next run.
-const CHANGING: [&str; 12] = [
-    "C_Initialize",
-    "C_Finalize",
-    "C_InitToken",
-    "C_InitPIN",
-    "C_SetPIN",
-    "C_CloseSession",
-    "C_CloseAllSessions",
-    "C_Login",
-    "C_LoginUser",
-    "C_Logout",
-    "C_DestroyObject",
-    "C_SetAttributeValue",
-];
+const CHANGING: &str = "C_Initialize C_Finalize C_InitToken C_InitPIN C_SetPIN C_CloseSession \
+    C_CloseAllSessions C_Login C_LoginUser C_Logout C_DestroyObject C_SetAttributeValue";
 
 /// A sequence of calls.
 pub struct Run<'a> {
@@ -135,7 +123,7 @@ impl Run<'_> {
             "C_GetOperationState" => self.state = self.state_asked,
             _ => self.made.extend(handles),
         }
-        self.token.changed |= CHANGING.contains(&name);
+        self.token.changed |= CHANGING.split_whitespace().any(|changing| changing == name);
     }
 
     /// Closes the sessions of the run, which destroys their objects. Restores the token if the run

@@ -45,7 +45,7 @@ pub fn attacks(t: &Table) {
                 out.truncate(length);
                 Ok(out)
             };
-            (0..SIGNATURES).map(|_| one()).collect::<Result<Vec<_>, Failure>>()
+            (0..SIGNATURES).map(|_| one()).collect::<Answer<Vec<_>>>()
         };
         let [one, two] = thread::scope(|scope| {
             let sign = &sign;

@@ -70,7 +70,7 @@ fn stored_pair(private: bool) -> Pair {
     Pair { public: pair.public.and(stored()), private: pair.private.and(stored()).guarded(Kept), ..pair }
 }
 
-fn seen(session: &Session, class: CK_OBJECT_CLASS) -> Result<Vec<Handle>, Failure> {
+fn seen(session: &Session, class: CK_OBJECT_CLASS) -> Answer<Vec<Handle>> {
     session.find(&[number(CKA_CLASS, class), label()])
 }
 

@@ -1,10 +1,11 @@
 //! The calls of the attacks, and their mechanisms. A call that obtains bytes or a key returns them.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Structure, User};
+use jeton_client::{Arg, Attribute, Mechanism, Structure, User};
 
 use super::keys::*;
 use super::{Attacker, Guarded, Setup, Tried};
+use crate::fixture::Answer;
 
 // Short names of the mechanisms that most attacks use.
 pub const ECB: CK_MECHANISM_TYPE = CKM_AES_ECB;
@@ -120,7 +121,7 @@ impl<'a> Attacker<'a> {
     }
 
     /// Calls `fill` with a buffer. Returns the bytes that it wrote.
-    fn filled(&self, fill: impl FnOnce(&mut [u8]) -> Result<usize, Failure>) -> Tried<Vec<u8>> {
+    fn filled(&self, fill: impl FnOnce(&mut [u8]) -> Answer<usize>) -> Tried<Vec<u8>> {
         let mut out = vec![0; BUFFER];
         let length = fill(&mut out)?;
         out.truncate(length);
@@ -194,7 +195,7 @@ impl<'a> Attacker<'a> {
     }
 
     /// Returns the point of a public key without its DER encoding.
-    pub fn point(&self, public: Handle) -> Result<Vec<u8>, Failure> {
+    pub fn point(&self, public: Handle) -> Answer<Vec<u8>> {
         let point = self.attribute(public, CKA_EC_POINT)?;
         let bare = point.first() == Some(&4) && point.len() % 2 == 1 && point.len() != 67;
         Ok(if bare { point } else { point[2..].to_vec() })

@@ -120,7 +120,7 @@ fn with_null(output: &Fixture<'_>, function: &'static Function) -> Verdict {
     judge_at(output, if cancels { CANCEL } else { ARGUMENTS }, outcome)
 }
 
-fn null_call(output: &Fixture<'_>, function: &'static Function) -> Result<(), Failure> {
+fn null_call(output: &Fixture<'_>, function: &'static Function) -> Answer {
     let session = output.fresh()?;
     let is_session = of_sessions().any(|one| one.name == function.name);
     let mut first = Some(match function.name {

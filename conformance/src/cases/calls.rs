@@ -2,10 +2,10 @@
 //! buffer, and the codes of refused calls.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, ObjectHandle, Session, names};
+use jeton_client::{Arg, Mechanism, ObjectHandle, Session, names};
 
 use super::{judge_at, task};
-use crate::fixture::{Fixture, ensure};
+use crate::fixture::{Answer, Fixture, ensure};
 use crate::record::Verdict;
 use crate::task::{Task, Work};
 
@@ -19,7 +19,7 @@ pub fn listed(
     situation: &str,
     (kind, flags): (CK_MECHANISM_TYPE, CK_FLAGS),
     codes: &'static [CK_RV],
-    run: impl Fn(&Fixture<'_>) -> Result<(), Failure> + 'static,
+    run: impl Fn(&Fixture<'_>) -> Answer + 'static,
 ) -> Task {
     let name = situation.replace("{}", &names::mechanism(kind));
     let work = move |fixture: &Fixture<'_>| {
@@ -32,11 +32,7 @@ pub fn listed(
     task(function, name, Work::LoggedIn(Box::new(work)))
 }
 
-pub fn refused<T>(
-    function: &'static str,
-    outcome: Result<T, Failure>,
-    codes: &[CK_RV],
-) -> Result<(), Failure> {
+pub fn refused<T>(function: &'static str, outcome: Answer<T>, codes: &[CK_RV]) -> Answer {
     match outcome {
         Err(failure) if !codes.contains(&failure.code) => Err(failure),
         outcome => ensure(function, outcome.is_err()),
@@ -55,43 +51,33 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    pub fn new(fixture: &'a Fixture<'a>) -> Result<Self, Failure> {
+    pub fn new(fixture: &'a Fixture<'a>) -> Answer<Self> {
         Ok(Self { fixture, session: fixture.fresh()? })
     }
 
-    pub fn call(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<(), Failure> {
+    pub fn call(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Answer {
         self.fixture.call(function, &self.session, arguments)
     }
 
-    pub fn init(
-        &self,
-        function: &'static str,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-    ) -> Result<(), Failure> {
+    pub fn init(&self, function: &'static str, mechanism: &Mechanism, key: ObjectHandle) -> Answer {
         self.call(function, vec![Arg::Mechanism(mechanism), Arg::Number(key.0)])
     }
 
     /// PKCS#11 3.0, C_SignInit and similar functions: a NULL mechanism ends the operation.
-    pub fn cancel(&self, function: &'static str) -> Result<(), Failure> {
+    pub fn cancel(&self, function: &'static str) -> Answer {
         self.call(function, vec![Arg::Null, Arg::Number(0)])
     }
 
     /// Calls a function that writes output after these arguments. Returns the length that it set,
     /// and its result.
-    pub fn fill(
-        &self,
-        function: &'static str,
-        arguments: Vec<Arg<'_>>,
-        out: &mut [u8],
-    ) -> (usize, Result<(), Failure>) {
+    pub fn fill(&self, function: &'static str, arguments: Vec<Arg<'_>>, out: &mut [u8]) -> (usize, Answer) {
         let (mut all, mut length) = (arguments, out.len() as CK_ULONG);
         all.push(Arg::Buffer(out, &mut length));
         let outcome = self.call(function, all);
         (length as usize, outcome)
     }
 
-    pub fn length(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<usize, Failure> {
+    pub fn length(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Answer<usize> {
         let (mut all, mut length) = (arguments, 0);
         all.push(Arg::NoBuffer(&mut length));
         self.call(function, all)?;
@@ -99,7 +85,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Calls a function with a buffer of the length that it asks for. `data` is its input.
-    pub fn output(&self, function: &'static str, data: Option<&[u8]>) -> Result<Vec<u8>, Failure> {
+    pub fn output(&self, function: &'static str, data: Option<&[u8]>) -> Answer<Vec<u8>> {
         let arguments = || data.into_iter().map(Arg::Bytes).collect();
         let mut out = vec![0; self.length(function, arguments())?];
         let (length, outcome) = self.fill(function, arguments(), &mut out);

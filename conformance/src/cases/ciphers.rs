@@ -139,7 +139,7 @@ fn poly1305(kind: CK_MECHANISM_TYPE, number: u8) -> Mechanism {
 
 /// The function under test, the situation, further codes that the specification allows, and the
 /// calls, which fail if a module gives another result.
-type Check = (&'static str, &'static str, &'static [CK_RV], fn(&Trial<'_>) -> Result<(), Failure>);
+type Check = (&'static str, &'static str, &'static [CK_RV], fn(&Trial<'_>) -> Answer);
 
 const CHECKS: &[Check] = &[
     ("C_EncryptUpdate", "in odd parts", &[], in_parts),
@@ -169,7 +169,7 @@ pub fn tasks() -> Vec<Task> {
 }
 
 /// Checks the last row of a mechanism in a single part and in several.
-pub fn works(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn works(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let cipher = CIPHERS.iter().rfind(|cipher| cipher.kind == kind).unwrap_or(&CIPHERS[0]);
     let trial = Trial::of(fixture, cipher)?;
     let message = message(if kind == CKM_AES_CCM { 100 } else { 48 }, 1);
@@ -221,7 +221,7 @@ struct Trial<'a> {
 }
 
 /// Creates the key of a cipher. It may encrypt and decrypt, or it has no usage.
-fn key(fixture: &Fixture<'_>, cipher: &Cipher, able_to: bool) -> Result<ObjectHandle, Failure> {
+fn key(fixture: &Fixture<'_>, cipher: &Cipher, able_to: bool) -> Answer<ObjectHandle> {
     // Each byte of a DES key has an odd number of bits set, and its three parts differ. So do the
     // two parts of an XTS key.
     const ODD: [u8; 8] = [1, 2, 4, 7, 8, 11, 13, 14];
@@ -232,11 +232,11 @@ fn key(fixture: &Fixture<'_>, cipher: &Cipher, able_to: bool) -> Result<ObjectHa
 }
 
 impl<'a> Trial<'a> {
-    fn of(fixture: &'a Fixture<'a>, cipher: &'a Cipher) -> Result<Self, Failure> {
+    fn of(fixture: &'a Fixture<'a>, cipher: &'a Cipher) -> Answer<Self> {
         Ok(Self { calls: Calls::new(fixture)?, cipher, key: key(fixture, cipher, true)? })
     }
 
-    fn beside(&self) -> Result<Self, Failure> {
+    fn beside(&self) -> Answer<Self> {
         Ok(Self { calls: Calls::new(self.calls.fixture)?, ..*self })
     }
 
@@ -244,17 +244,17 @@ impl<'a> Trial<'a> {
         (self.cipher.parameter)(self.cipher.kind, number)
     }
 
-    fn init(&self, way: Way, number: u8) -> Result<(), Failure> {
+    fn init(&self, way: Way, number: u8) -> Answer {
         self.calls.init(way.init, &self.mechanism(number), self.key)
     }
 
-    fn whole(&self, way: Way, number: u8, data: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn whole(&self, way: Way, number: u8, data: &[u8]) -> Answer<Vec<u8>> {
         self.init(way, number)?;
         self.calls.output(way.whole, Some(data))
     }
 
     /// Processes data in parts whose lengths are those of the list in turn.
-    fn parts(&self, way: Way, number: u8, data: &[u8], lengths: &[usize]) -> Result<Vec<u8>, Failure> {
+    fn parts(&self, way: Way, number: u8, data: &[u8], lengths: &[usize]) -> Answer<Vec<u8>> {
         self.init(way, number)?;
         let (mut made, mut rest) = (Vec::new(), data);
         for length in lengths.iter().cycle() {
@@ -270,7 +270,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns the encryption and the decryption of a message.
-    fn both_ways(&self, length: usize) -> Result<[Passage; 2], Failure> {
+    fn both_ways(&self, length: usize) -> Answer<[Passage; 2]> {
         let message = message(length, 1);
         let sealed = self.whole(ENCRYPT, 1, &message)?;
         Ok([(ENCRYPT, message.clone(), sealed.clone()), (DECRYPT, sealed, message)])
@@ -281,7 +281,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-fn in_parts(trial: &Trial<'_>) -> Result<(), Failure> {
+fn in_parts(trial: &Trial<'_>) -> Answer {
     for length in trial.cipher.accepts {
         for (way, input, output) in trial.both_ways(*length)? {
             ensure(way.whole, trial.whole(way, 1, &input)? == output && input != output)?;
@@ -296,7 +296,7 @@ fn in_parts(trial: &Trial<'_>) -> Result<(), Failure> {
 
 /// Checks that a short buffer keeps the operation active, and returns a sufficient length. A buffer
 /// that is longer than the output keeps its other bytes.
-fn short_buffers(trial: &Trial<'_>) -> Result<(), Failure> {
+fn short_buffers(trial: &Trial<'_>) -> Answer {
     let calls = &trial.calls;
     for (way, input, output) in trial.both_ways(trial.longest())? {
         let input = || vec![Arg::Bytes(&input)];
@@ -320,7 +320,7 @@ fn short_buffers(trial: &Trial<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that a short buffer loses no bytes of an update or of the end.
-fn short_parts(trial: &Trial<'_>) -> Result<(), Failure> {
+fn short_parts(trial: &Trial<'_>) -> Answer {
     let calls = &trial.calls;
     for (way, input, output) in trial.both_ways(trial.longest())? {
         trial.init(way, 1)?;
@@ -352,7 +352,7 @@ fn short_parts(trial: &Trial<'_>) -> Result<(), Failure> {
 
 /// Checks that an altered ciphertext is an error or gives another message, and that the next
 /// operation works.
-fn altered(trial: &Trial<'_>) -> Result<(), Failure> {
+fn altered(trial: &Trial<'_>) -> Answer {
     let [(_, message, sealed), _] = trial.both_ways(trial.cipher.accepts[0])?;
     for at in [0, sealed.len() - 1] {
         let mut flipped = sealed.clone();
@@ -370,7 +370,7 @@ fn altered(trial: &Trial<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that wrong lengths have their codes and end the operation.
-fn wrong_lengths(trial: &Trial<'_>) -> Result<(), Failure> {
+fn wrong_lengths(trial: &Trial<'_>) -> Answer {
     let calls = &trial.calls;
     for length in trial.cipher.refuses {
         for (way, length) in [(ENCRYPT, *length), (DECRYPT, length + trial.cipher.growth)] {
@@ -400,7 +400,7 @@ fn wrong_lengths(trial: &Trial<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that each operation starts over with its own parameter, also after a cancelled one.
-fn again(trial: &Trial<'_>) -> Result<(), Failure> {
+fn again(trial: &Trial<'_>) -> Answer {
     let message = message(trial.cipher.accepts[0], 1);
     let same = trial.mechanism(1).parameter.is_empty();
     let sealed = [trial.beside()?.whole(ENCRYPT, 1, &message)?, trial.beside()?.whole(ENCRYPT, 2, &message)?];
@@ -420,7 +420,7 @@ fn again(trial: &Trial<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wrong_keys(trial: &Trial<'_>) -> Result<(), Failure> {
+fn wrong_keys(trial: &Trial<'_>) -> Answer {
     const TYPES: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED];
     let (calls, good) = (&trial.calls, trial.mechanism(1));
     let odd = Mechanism::with_bytes(trial.cipher.kind, &[1; 7]);
@@ -444,7 +444,7 @@ fn wrong_keys(trial: &Trial<'_>) -> Result<(), Failure> {
 
 /// Checks that a saved operation continues in its session and in another one, after an operation
 /// with another parameter.
-fn saved(trial: &Trial<'_>) -> Result<(), Failure> {
+fn saved(trial: &Trial<'_>) -> Answer {
     let other = trial.beside()?;
     for (way, input, output) in trial.both_ways(trial.longest())? {
         // In the middle of a block, and at its end.

@@ -62,7 +62,7 @@ const STRETCHED: [(CK_ULONG, &str); 13] = [
     (CKD_BLAKE2B_512_KDF, "5078629d0ecc7e4326fa14955b173c2e5d4ca4bf99fe65df"),
 ];
 
-fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Result<(), Failure> {
+fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Answer {
     let session = fixture.fresh()?;
     session.sign_init(mechanism, fixture.key(key)?)?;
     over(session.sign_update(part), || session.sign_final(&mut [0; 20_000]).map(drop))
@@ -70,7 +70,7 @@ fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]
 
 /// Returns the result of a part. If the code is `CKR_OPERATION_NOT_INITIALIZED`, checks that the
 /// operation is over.
-fn over(refused: Result<(), Failure>, end: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+fn over(refused: Answer, end: impl FnOnce() -> Answer) -> Answer {
     let Err(failure) = &refused else { return refused };
     if failure.code == CKR_OPERATION_NOT_INITIALIZED {
         ensure(failure.function, end().is_err_and(|failure| failure.code == CKR_OPERATION_NOT_INITIALIZED))?;
@@ -82,18 +82,18 @@ fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     with(bare(kind), number(CKA_VALUE_LEN, 32))
 }
 
-fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
+fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Answer<ObjectHandle> {
     fixture.create_object(&able(imported(kind), &[CKA_SENSITIVE, CKA_DERIVE]))
 }
 
-fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Result<(), Failure> {
+fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Answer {
     let key = fixture.derive_key(mechanism, base, &of_32(CKK_GENERIC_SECRET))?;
     fixture.attribute(key, CKA_VALUE).map(drop)
 }
 
 /// Creates an AES key whose `CKA_ALLOWED_MECHANISMS` has only HMAC-SHA-256, although its usage
 /// flags allow more.
-fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+fn restricted(fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
     let template = with(open_key(CKO_SECRET_KEY, CKK_AES), bytes(CKA_VALUE, SECRET));
     let only = bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
     let usages = [CKA_ENCRYPT, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE];
@@ -113,13 +113,13 @@ fn cbc_data(data: &[u8]) -> Mechanism {
     Structure::new().inline(&[1; 16]).bytes(data).mechanism(CKM_AES_CBC_ENCRYPT_DATA)
 }
 
-fn des3(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+fn des3(fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
     let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_WRAP]);
     fixture.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
 /// Checks that the token has the flag if the function works, and only then.
-fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(), Failure> {
+fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Answer {
     ensure("C_GetTokenInfo", (fixture.module.token_info(fixture.slot)?.flags & flag != 0) == works)
 }
 
@@ -127,8 +127,8 @@ fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(),
 fn refuse_lengths(
     fixture: &Fixture<'_>,
     function: &'static str,
-    init: fn(&Session, &Mechanism, ObjectHandle) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    init: fn(&Session, &Mechanism, ObjectHandle) -> Answer,
+) -> Answer {
     let keys = [Key::Aes, Key::Generic, Key::Rsa, Key::Ec, Key::Edwards, Key::MlDsa];
     let keys: Vec<_> = keys.into_iter().filter_map(|key| fixture.key(key).ok()).collect();
     for kind in fixture.module.mechanisms(fixture.slot)? {
@@ -150,6 +150,11 @@ fn refuse_lengths(
     }
     Ok(())
 }
+
+const NO_STATE: &[CK_RV] = &[CKR_ARGUMENTS_BAD, CKR_SAVED_STATE_INVALID];
+const MAY_LACK: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_TYPE_INVALID];
+const NO_USAGE: &[CK_RV] =
+    &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID];
 
 pub const CASES: &[Case] = &[
     case("C_SignUpdate", "with CKM_RSA_X_509", NO_PARTS, |fixture| {
@@ -262,15 +267,10 @@ pub const CASES: &[Case] = &[
             saved.is_ok() && fixture.call("C_SetOperationState", &fixture.fresh()?, arguments).is_ok();
         flag_agrees(fixture, CKF_RESTORE_KEY_NOT_NEEDED, works)
     }),
-    optional(
-        "C_SetOperationState",
-        "without data",
-        &[CKR_ARGUMENTS_BAD, CKR_SAVED_STATE_INVALID],
-        |fixture| {
-            let arguments = vec![Arg::NullBytes(0), Arg::Number(0), Arg::Number(0)];
-            fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
-        },
-    ),
+    optional("C_SetOperationState", "without data", NO_STATE, |fixture| {
+        let arguments = vec![Arg::NullBytes(0), Arg::Number(0), Arg::Number(0)];
+        fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
+    }),
     creates("of an AES key with CKA_MODULUS", FOREIGN, || {
         with(imported(CKK_AES), bytes(CKA_MODULUS, [1; 8]))
     }),
@@ -290,15 +290,10 @@ pub const CASES: &[Case] = &[
             ensure("C_UnwrapKey", session.attribute(key, CKA_PRIVATE)? == [0])
         })
     }),
-    case(
-        "C_GetAttributeValue",
-        "CKA_ALLOWED_MECHANISMS of a key made without it",
-        &[CKR_OK, CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| {
-            let list = fixture.attribute(fixture.key(Key::Aes)?, CKA_ALLOWED_MECHANISMS)?;
-            ensure("C_GetAttributeValue", list.is_empty())
-        },
-    ),
+    case("C_GetAttributeValue", "CKA_ALLOWED_MECHANISMS of a key made without it", MAY_LACK, |fixture| {
+        let list = fixture.attribute(fixture.key(Key::Aes)?, CKA_ALLOWED_MECHANISMS)?;
+        ensure("C_GetAttributeValue", list.is_empty())
+    }),
     case("C_EncryptInit", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
         fixture.fresh()?.encrypt_init(&cbc(), restricted(fixture)?)
     }),
@@ -357,11 +352,7 @@ pub const CASES: &[Case] = &[
         fixture.derive_key(&mechanism, fixture.key(Key::Generic)?, &bare(CKK_AES)).map(drop)
     }),
     // PKCS#11 3.2, "Public key objects": only these have CKA_ENCAPSULATE.
-    creates(
-        "of an AES key with CKA_ENCAPSULATE",
-        &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        || able(imported(CKK_AES), &[CKA_ENCAPSULATE]),
-    ),
+    creates("of an AES key with CKA_ENCAPSULATE", NO_USAGE, || able(imported(CKK_AES), &[CKA_ENCAPSULATE])),
     // Certificates (RFC 3279) and DNSSEC still use keys of 1024 bits.
     case("C_CreateObject", "of an RSA key with 1024 bits", RSA_SIZE, |fixture| {
         let mut modulus = [0x5a; 128];

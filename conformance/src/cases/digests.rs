@@ -3,7 +3,7 @@
 use super::*;
 
 /// Opens a session and starts a digest in it.
-pub fn digesting(fixture: &Fixture<'_>) -> Result<Session, Failure> {
+pub fn digesting(fixture: &Fixture<'_>) -> Answer<Session> {
     let session = fixture.fresh()?;
     session.digest_init(&SHA256)?;
     Ok(session)

@@ -3,7 +3,7 @@
 use super::digests::digesting;
 use super::*;
 
-fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Result<Vec<u8>, Failure> {
+fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Answer<Vec<u8>> {
     let session = fixture.fresh()?;
     session.encrypt_init(mechanism, fixture.key(Key::Aes)?)?;
     let mut out = vec![0; data.len() + 64];
@@ -19,7 +19,7 @@ pub fn oaep(hash: CK_ULONG, mask: CK_ULONG, label: &[u8]) -> Mechanism {
 
 /// Checks messages up to the longest one, longer messages, short buffers, and ciphertexts of a
 /// wrong length.
-fn rsa_padding(fixture: &Fixture<'_>, mechanism: &Mechanism, longest: usize) -> Result<(), Failure> {
+fn rsa_padding(fixture: &Fixture<'_>, mechanism: &Mechanism, longest: usize) -> Answer {
     let (calls, pair) = (Calls::new(fixture)?, fixture.pair(Key::Rsa)?);
     let init = |function| {
         let key = if function == "C_EncryptInit" { pair.public } else { pair.private };
@@ -59,7 +59,7 @@ fn rsa_padding(fixture: &Fixture<'_>, mechanism: &Mechanism, longest: usize) -> 
     ensure("C_Decrypt", decrypt(&sealed)? == b"0123456789")
 }
 
-fn digest(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
+fn digest(fixture: &Fixture<'_>) -> Answer<Vec<u8>> {
     let (session, mut digest) = (digesting(fixture)?, vec![0; 32]);
     session.digest(&BLOCKS, &mut digest)?;
     Ok(digest)
@@ -67,7 +67,7 @@ fn digest(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
 
 /// Processes two blocks with a dual function. Returns the digest or MAC. A length query and a short
 /// buffer digest, sign and verify nothing.
-fn dual(fixture: &Fixture<'_>, function: &'static str) -> Result<Vec<u8>, Failure> {
+fn dual(fixture: &Fixture<'_>, function: &'static str) -> Answer<Vec<u8>> {
     let (calls, aes, generic) = (Calls::new(fixture)?, fixture.key(Key::Aes)?, fixture.key(Key::Generic)?);
     let (session, sealed) = (&calls.session, encrypted(fixture, &cbc(), &BLOCKS)?);
     let (crypt, input, output) = match function.starts_with("C_Decrypt") {
@@ -97,7 +97,7 @@ fn dual(fixture: &Fixture<'_>, function: &'static str) -> Result<Vec<u8>, Failur
 }
 
 /// Encrypts with a new 3DES key and compares the result.
-fn des3(fixture: &Fixture<'_>, mechanism: &Mechanism, known: &str) -> Result<(), Failure> {
+fn des3(fixture: &Fixture<'_>, mechanism: &Mechanism, known: &str) -> Answer {
     let value = hex("0123456789abcdef23456789abcdef01456789abcdef0123");
     let template = with(open_key(CKO_SECRET_KEY, CKK_DES3), bytes(CKA_VALUE, value));
     let (calls, key) = (Calls::new(fixture)?, fixture.create_object(&able(template, &[CKA_ENCRYPT]))?);
@@ -113,6 +113,8 @@ const DUAL: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
 const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 const NO_CIPHERTEXT: &[CK_RV] =
     &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
+
+const TOO_LARGE: &[CK_RV] = &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
 
 pub const CASES: &[Case] = &[
     starts("C_EncryptInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, AES),
@@ -175,22 +177,17 @@ pub const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    case(
-        "C_Encrypt",
-        "of a number above the RSA modulus",
-        &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID],
-        |fixture| {
-            let (calls, raw, pair) =
-                (Calls::new(fixture)?, Mechanism::new(CKM_RSA_X_509), fixture.pair(Key::Rsa)?);
-            calls.init("C_EncryptInit", &raw, pair.public)?;
-            let sealed = calls.output("C_Encrypt", Some(b"short"))?;
-            calls.init("C_DecryptInit", &raw, pair.private)?;
-            let opened = calls.output("C_Decrypt", Some(&sealed))?;
-            ensure("C_Decrypt", opened == [&[0; 251][..], b"short"].concat())?;
-            calls.init("C_EncryptInit", &raw, pair.public)?;
-            calls.output("C_Encrypt", Some(&[0xff; 256])).map(drop)
-        },
-    ),
+    case("C_Encrypt", "of a number above the RSA modulus", TOO_LARGE, |fixture| {
+        let (calls, raw, pair) =
+            (Calls::new(fixture)?, Mechanism::new(CKM_RSA_X_509), fixture.pair(Key::Rsa)?);
+        calls.init("C_EncryptInit", &raw, pair.public)?;
+        let sealed = calls.output("C_Encrypt", Some(b"short"))?;
+        calls.init("C_DecryptInit", &raw, pair.private)?;
+        let opened = calls.output("C_Decrypt", Some(&sealed))?;
+        ensure("C_Decrypt", opened == [&[0; 251][..], b"short"].concat())?;
+        calls.init("C_EncryptInit", &raw, pair.public)?;
+        calls.output("C_Encrypt", Some(&[0xff; 256])).map(drop)
+    }),
     // PKCS#11 3.2, CK_GCM_PARAMS: the vector and the additional data may have up to 2^32-1 bytes.
     case("C_Encrypt", "with GCM, a long initialisation vector and long data", MAY_REFUSE, |fixture| {
         let parameter = Structure::new().bytes(&message(1 << 16, 1)).number(8 << 16);

@@ -8,6 +8,10 @@ pub fn padded(bytes: &[u8]) -> Memory {
     Memory::of(&whole)
 }
 
+const NO_INTERFACE: &[CK_RV] = &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED];
+const BAD_MUTEXES: &[CK_RV] = &[CKR_ARGUMENTS_BAD, CKR_CRYPTOKI_ALREADY_INITIALIZED];
+const NOT_PARALLEL: &[CK_RV] = &[CKR_FUNCTION_NOT_PARALLEL];
+
 pub const CASES: &[Case] = &[
     case("C_Initialize", "twice", &[CKR_CRYPTOKI_ALREADY_INITIALIZED], |fixture| {
         fixture.module.initialize(None)
@@ -43,42 +47,29 @@ pub const CASES: &[Case] = &[
             .call("C_GetInterface", &mut [Arg::Null, Arg::Null, Arg::Output(&output), Arg::Number(0)])?;
         ensure("C_GetInterface", output.number(0) != 0)
     }),
-    optional("C_GetInterface", "of an unknown name", &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED], |fixture| {
+    optional("C_GetInterface", "of an unknown name", NO_INTERFACE, |fixture| {
         let (name, output) = (padded(b"Vendor unknown"), Arg::zeroed());
         fixture.module.call(
             "C_GetInterface",
             &mut [Arg::Output(&name), Arg::Null, Arg::Output(&output), Arg::Number(0)],
         )
     }),
-    optional(
-        "C_GetInterface",
-        "of an unknown version",
-        &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED],
-        |fixture| {
-            let (version, output) = (padded(&[99, 0]), Arg::zeroed());
-            fixture.module.call(
-                "C_GetInterface",
-                &mut [Arg::Null, Arg::Output(&version), Arg::Output(&output), Arg::Number(0)],
-            )
-        },
-    ),
-    case(
-        "C_Initialize",
-        "with some of the mutex functions",
-        &[CKR_ARGUMENTS_BAD, CKR_CRYPTOKI_ALREADY_INITIALIZED],
-        |fixture| {
-            let arguments = Structure::new().pointer(&Arg::zeroed()).null().null().null().number(0).null();
-            let mechanism = arguments.mechanism(0);
-            fixture.module.call("C_Initialize", &mut [Arg::Output(&padded(&mechanism.parameter))])
-        },
-    ),
-    case(
-        "C_GetFunctionStatus",
-        "returns CKR_FUNCTION_NOT_PARALLEL",
-        &[CKR_FUNCTION_NOT_PARALLEL],
-        |fixture| fixture.call("C_GetFunctionStatus", &fixture.session, vec![]),
-    ),
-    case("C_CancelFunction", "returns CKR_FUNCTION_NOT_PARALLEL", &[CKR_FUNCTION_NOT_PARALLEL], |fixture| {
+    optional("C_GetInterface", "of an unknown version", NO_INTERFACE, |fixture| {
+        let (version, output) = (padded(&[99, 0]), Arg::zeroed());
+        fixture.module.call(
+            "C_GetInterface",
+            &mut [Arg::Null, Arg::Output(&version), Arg::Output(&output), Arg::Number(0)],
+        )
+    }),
+    case("C_Initialize", "with some of the mutex functions", BAD_MUTEXES, |fixture| {
+        let arguments = Structure::new().pointer(&Arg::zeroed()).null().null().null().number(0).null();
+        let mechanism = arguments.mechanism(0);
+        fixture.module.call("C_Initialize", &mut [Arg::Output(&padded(&mechanism.parameter))])
+    }),
+    case("C_GetFunctionStatus", "returns CKR_FUNCTION_NOT_PARALLEL", NOT_PARALLEL, |fixture| {
+        fixture.call("C_GetFunctionStatus", &fixture.session, vec![])
+    }),
+    case("C_CancelFunction", "returns CKR_FUNCTION_NOT_PARALLEL", NOT_PARALLEL, |fixture| {
         fixture.call("C_CancelFunction", &fixture.session, vec![])
     }),
 ];

@@ -111,16 +111,13 @@ const NO_PARAMETER: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID];
 const FORGED: &[CK_RV] = &[CKR_AEAD_DECRYPT_FAILED, CKR_ENCRYPTED_DATA_INVALID];
 
 /// Returns a key of an authenticated cipher, which may also wrap and unwrap.
-pub fn key_of(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<ObjectHandle, Failure> {
+pub fn key_of(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer<ObjectHandle> {
     let key_type = if kind == CKM_CHACHA20_POLY1305 { CKK_CHACHA20 } else { CKK_AES };
     let template = with(open_key(CKO_SECRET_KEY, key_type), bytes(CKA_VALUE, SECRET));
     fixture.create_object(&able(template, &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP]))
 }
 
-fn started<'a>(
-    fixture: &'a Fixture<'a>,
-    kind: CK_MECHANISM_TYPE,
-) -> Result<(Calls<'a>, ObjectHandle), Failure> {
+fn started<'a>(fixture: &'a Fixture<'a>, kind: CK_MECHANISM_TYPE) -> Answer<(Calls<'a>, ObjectHandle)> {
     let (calls, key) = (Calls::new(fixture)?, key_of(fixture, kind)?);
     for way in [ENCRYPT, DECRYPT] {
         calls.init(way.init, &Mechanism::new(kind), key)?;
@@ -129,7 +126,7 @@ fn started<'a>(
 }
 
 /// Processes a message in one part. A refused ciphertext must not leave plaintext in the buffer.
-fn one_part(calls: &Calls<'_>, way: Way, message: &Message, data: &[u8]) -> Result<Vec<u8>, Failure> {
+fn one_part(calls: &Calls<'_>, way: Way, message: &Message, data: &[u8]) -> Answer<Vec<u8>> {
     let (parameter, mut out) = (message.parameter(), vec![0xaa; data.len()]);
     let input = vec![Arg::Structure(&parameter), Arg::Bytes(MORE), Arg::Bytes(data)];
     let outcome = calls.fill(way.whole, input, &mut out).1;
@@ -143,7 +140,7 @@ fn next(
     parameter: &Structure,
     (part, flags): (&[u8], CK_FLAGS),
     out: Arg<'_>,
-) -> Result<(), Failure> {
+) -> Answer {
     calls.call(way.next, vec![Arg::Structure(parameter), Arg::Bytes(part), out, Arg::Number(flags)])
 }
 
@@ -156,7 +153,7 @@ fn odd_parts(
     message: &Message,
     data: &[u8],
     lengths: &[usize],
-) -> Result<Vec<u8>, Failure> {
+) -> Answer<Vec<u8>> {
     let parameter = message.parameter();
     calls.call(way.begin, vec![Arg::Structure(&parameter), Arg::Bytes(MORE)])?;
     let (mut made, mut rest, mut lengths) = (Vec::new(), data, lengths.iter().cycle());
@@ -186,7 +183,7 @@ fn odd_parts(
 }
 
 /// Checks messages of several lengths, in one part and in several, against C_Encrypt.
-fn equals_single(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn equals_single(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (calls, key) = started(fixture, kind)?;
     let lengths = AUTHENTIC.iter().filter(|(one, _)| *one == kind).flat_map(|(_, lengths)| *lengths);
     for (nonce, tag) in lengths {
@@ -213,7 +210,7 @@ fn equals_single(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), F
 }
 
 /// Checks that a forged message returns no data, and ends only this message.
-fn forged(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn forged(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (calls, _) = started(fixture, kind)?;
     let (data, message) = (data(100, 7), Message::of(kind, &[9; 12], &[0; 16], 100));
     let good = one_part(&calls, ENCRYPT, &message, &data)?;
@@ -239,11 +236,7 @@ fn forged(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure>
 
 /// Encrypts four messages with generated nonces, in one part and in several, and decrypts them.
 /// Returns the nonces. A length query and a short buffer use no nonce.
-fn generated(
-    fixture: &Fixture<'_>,
-    generator: CK_ULONG,
-    fixed_bits: CK_ULONG,
-) -> Result<Vec<Vec<u8>>, Failure> {
+fn generated(fixture: &Fixture<'_>, generator: CK_ULONG, fixed_bits: CK_ULONG) -> Answer<Vec<Vec<u8>>> {
     let (calls, _) = started(fixture, CKM_AES_GCM)?;
     let mut nonces: Vec<Vec<u8>> = Vec::new();
     for at in 0..4 {

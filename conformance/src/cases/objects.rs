@@ -26,6 +26,8 @@ pub const FOREIGN: &[CK_RV] = &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSI
 const KEPT: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT];
 /// The codes for a template with an invalid attribute, or with attributes that do not fit together.
 pub const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
+/// The codes for an impossible length of a key.
+pub const BAD_VALUE: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT];
 
 const GENERIC: Handle = Handle::Private(Key::Generic);
 const SEALED: Handle = Handle::Private(Key::Sealed);
@@ -33,6 +35,23 @@ const SEALED: Handle = Handle::Private(Key::Sealed);
 const fn sets(name: &'static str, expected: &'static [CK_RV], key: Handle, of: fn() -> Attribute) -> Case {
     Case { function: "C_SetAttributeValue", name, expected, absent: &[], run: Run::Sets(key, of) }
 }
+
+const BAD_CURVE: &[CK_RV] = &[
+    CKR_ATTRIBUTE_VALUE_INVALID,
+    CKR_CURVE_NOT_SUPPORTED,
+    CKR_DOMAIN_PARAMS_INVALID,
+    CKR_TEMPLATE_INCONSISTENT,
+];
+const BAD_POINT: &[CK_RV] =
+    &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_DOMAIN_PARAMS_INVALID, CKR_TEMPLATE_INCONSISTENT];
+const UNTRUSTED: &[CK_RV] = &[
+    CKR_ATTRIBUTE_READ_ONLY,
+    CKR_USER_NOT_LOGGED_IN,
+    CKR_TEMPLATE_INCONSISTENT,
+    CKR_ATTRIBUTE_VALUE_INVALID,
+];
+const MISSING: &[CK_RV] = &[CKR_ATTRIBUTE_TYPE_INVALID];
+const PROHIBITED: &[CK_RV] = &[CKR_ACTION_PROHIBITED];
 
 pub const CASES: &[Case] = &[
     creates("without CKA_CLASS", INCOMPLETE, || vec![bytes(CKA_LABEL, *b"none")]),
@@ -45,45 +64,28 @@ pub const CASES: &[Case] = &[
         with(open_key(CKO_SECRET_KEY, 0x7fff_fff0), bytes(CKA_VALUE, SECRET))
     }),
     creates("of a secret key without CKA_VALUE", INCOMPLETE, || open_key(CKO_SECRET_KEY, CKK_AES)),
-    creates(
-        "of an AES key of 17 bytes",
-        &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT],
-        || with(open_key(CKO_SECRET_KEY, CKK_AES), bytes(CKA_VALUE, [1; 17])),
-    ),
+    creates("of an AES key of 17 bytes", BAD_VALUE, || {
+        with(open_key(CKO_SECRET_KEY, CKK_AES), bytes(CKA_VALUE, [1; 17]))
+    }),
     creates("of an EC key without CKA_EC_PARAMS", INCOMPLETE, || {
         with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_POINT, [4; 65]))
     }),
-    creates(
-        "of an EC key on an invalid curve",
-        &[
-            CKR_ATTRIBUTE_VALUE_INVALID,
-            CKR_CURVE_NOT_SUPPORTED,
-            CKR_DOMAIN_PARAMS_INVALID,
-            CKR_TEMPLATE_INCONSISTENT,
-        ],
-        || {
-            let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4]));
-            with(template, bytes(CKA_EC_POINT, [4; 65]))
-        },
-    ),
-    creates(
-        "of a point that is not on its curve",
-        &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_DOMAIN_PARAMS_INVALID, CKR_TEMPLATE_INCONSISTENT],
-        || {
-            let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_PARAMS, P256));
-            let point = [&[4, 65, 4][..], &[1; 64]].concat();
-            with(template, bytes(CKA_EC_POINT, point))
-        },
-    ),
+    creates("of an EC key on an invalid curve", BAD_CURVE, || {
+        let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4]));
+        with(template, bytes(CKA_EC_POINT, [4; 65]))
+    }),
+    creates("of a point that is not on its curve", BAD_POINT, || {
+        let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), bytes(CKA_EC_PARAMS, P256));
+        let point = [&[4, 65, 4][..], &[1; 64]].concat();
+        with(template, bytes(CKA_EC_POINT, point))
+    }),
     creates("of an RSA key without CKA_PUBLIC_EXPONENT", INCOMPLETE, || {
         with(open_key(CKO_PUBLIC_KEY, CKK_RSA), bytes(CKA_MODULUS, [0xff; 256]))
     }),
     creates("with an attribute of another object type", FOREIGN, || {
         with(data(false), bytes(CKA_MODULUS, [1; 8]))
     }),
-    creates("with an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], || {
-        with(data(false), bytes(0x7fff_fff0, [1; 8]))
-    }),
+    creates("with an unknown attribute", MISSING, || with(data(false), bytes(0x7fff_fff0, [1; 8]))),
     creates("with an attribute twice, with different values", WRONG, || {
         with(data(false), bytes(CKA_LABEL, *b"another"))
     }),
@@ -100,16 +102,7 @@ pub const CASES: &[Case] = &[
     case("C_CreateObject", "of a private object without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| session.create_object(&data(true)).map(drop))
     }),
-    creates(
-        "of a trusted key by the user",
-        &[
-            CKR_ATTRIBUTE_READ_ONLY,
-            CKR_USER_NOT_LOGGED_IN,
-            CKR_TEMPLATE_INCONSISTENT,
-            CKR_ATTRIBUTE_VALUE_INVALID,
-        ],
-        || able(secret(), &[CKA_TRUSTED]),
-    ),
+    creates("of a trusted key by the user", UNTRUSTED, || able(secret(), &[CKA_TRUSTED])),
     case("C_CreateObject", "sets CKA_LOCAL to false", &[CKR_OK], |fixture| {
         let key = fixture.create_object(&secret())?;
         ensure(
@@ -136,7 +129,7 @@ pub const CASES: &[Case] = &[
     case("C_CopyObject", "of a sensitive key, with CKA_SENSITIVE false", KEPT, |fixture| {
         fixture.copy_object(fixture.key(Key::Sealed)?, &[flag(CKA_SENSITIVE, false)]).map(drop)
     }),
-    case("C_CopyObject", "of an object with CKA_COPYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
+    case("C_CopyObject", "of an object with CKA_COPYABLE false", PROHIBITED, |fixture| {
         let object = fixture.create_object(&with(data(false), flag(CKA_COPYABLE, false)))?;
         fixture.copy_object(object, &[]).map(drop)
     }),
@@ -150,7 +143,7 @@ pub const CASES: &[Case] = &[
         fixture.destroy_object(object)?;
         fixture.destroy_object(object)
     }),
-    case("C_DestroyObject", "of an object with CKA_DESTROYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
+    case("C_DestroyObject", "of an object with CKA_DESTROYABLE false", PROHIBITED, |fixture| {
         let session = fixture.fresh()?;
         let object = session.create_object(&with(data(false), flag(CKA_DESTROYABLE, false)))?;
         session.destroy_object(object)
@@ -181,12 +174,9 @@ pub const CASES: &[Case] = &[
     case("C_GetAttributeValue", "of a value that is not sensitive", &[CKR_OK], |fixture| {
         ensure("C_GetAttributeValue", fixture.attribute(fixture.key(Key::Generic)?, CKA_VALUE)? == SECRET)
     }),
-    case(
-        "C_GetAttributeValue",
-        "of an attribute that the object does not have",
-        &[CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_MODULUS).map(drop),
-    ),
+    case("C_GetAttributeValue", "of an attribute that the object does not have", MISSING, |fixture| {
+        fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_MODULUS).map(drop)
+    }),
     case("C_GetAttributeValue", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
         fixture.attribute_within(fixture.key(Key::Generic)?, CKA_VALUE, 31).map(drop)
     }),
@@ -217,16 +207,11 @@ pub const CASES: &[Case] = &[
     sets("CKA_EXTRACTABLE back to true", FIXED, SEALED, || flag(CKA_EXTRACTABLE, true)),
     sets("of a class", FIXED, GENERIC, || number(CKA_CLASS, CKO_DATA)),
     sets("of a key's value", FIXED, GENERIC, || bytes(CKA_VALUE, [1; 32])),
-    sets("of an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], GENERIC, || bytes(0x7fff_fff0, [1])),
-    case(
-        "C_SetAttributeValue",
-        "of an object with CKA_MODIFIABLE false",
-        &[CKR_ACTION_PROHIBITED],
-        |fixture| {
-            let object = fixture.create_object(&with(data(false), flag(CKA_MODIFIABLE, false)))?;
-            fixture.set_attributes(object, &[bytes(CKA_LABEL, *b"new")])
-        },
-    ),
+    sets("of an unknown attribute", MISSING, GENERIC, || bytes(0x7fff_fff0, [1])),
+    case("C_SetAttributeValue", "of an object with CKA_MODIFIABLE false", PROHIBITED, |fixture| {
+        let object = fixture.create_object(&with(data(false), flag(CKA_MODIFIABLE, false)))?;
+        fixture.set_attributes(object, &[bytes(CKA_LABEL, *b"new")])
+    }),
     case("C_SetAttributeValue", "of a token object in a read-only session", READ_ONLY, |fixture| {
         let mut template = data(true);
         template[1] = flag(CKA_TOKEN, true);

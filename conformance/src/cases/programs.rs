@@ -69,7 +69,7 @@ fn hashed() -> Mechanism {
     Mechanism::new(CKM_SHA256_KEY_DERIVATION)
 }
 
-fn generated_rsa(fixture: &Fixture<'_>, bits: CK_ULONG) -> Result<(), Failure> {
+fn generated_rsa(fixture: &Fixture<'_>, bits: CK_ULONG) -> Answer {
     let public =
         [flag(CKA_TOKEN, false), number(CKA_MODULUS_BITS, bits), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])];
     let private = [flag(CKA_TOKEN, false)];
@@ -77,12 +77,12 @@ fn generated_rsa(fixture: &Fixture<'_>, bits: CK_ULONG) -> Result<(), Failure> {
     fixture.generate_key_pair(&mechanism, &public, &private).map(drop)
 }
 
-fn reads(fixture: &Fixture<'_>, key: ObjectHandle, flag: CK_ATTRIBUTE_TYPE) -> Result<bool, Failure> {
+fn reads(fixture: &Fixture<'_>, key: ObjectHandle, flag: CK_ATTRIBUTE_TYPE) -> Answer<bool> {
     Ok(fixture.attribute(key, flag)? == [1])
 }
 
-fn refuses_parts(code: Result<(), Failure>, over: Result<(), Failure>) -> Result<(), Failure> {
-    let not_initialized = |outcome: &Result<(), Failure>| {
+fn refuses_parts(code: Answer, over: Answer) -> Answer {
+    let not_initialized = |outcome: &Answer| {
         outcome.as_ref().err().is_some_and(|failure| failure.code == CKR_OPERATION_NOT_INITIALIZED)
     };
     ensure("C_SignUpdate", !not_initialized(&code) || not_initialized(&over))?;

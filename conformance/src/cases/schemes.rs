@@ -65,7 +65,7 @@ fn of_8(kind: CK_MECHANISM_TYPE) -> Mechanism {
 
 /// The function under test, the situation, the flag that the mechanism needs, and the calls, which
 /// fail if a module gives another result.
-type Check = (&'static str, &'static str, CK_FLAGS, fn(&Trial<'_>) -> Result<(), Failure>);
+type Check = (&'static str, &'static str, CK_FLAGS, fn(&Trial<'_>) -> Answer);
 
 const CHECKS: &[Check] = &[
     ("C_Sign", "into short and long buffers", CKF_SIGN, short_buffers),
@@ -95,7 +95,7 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn of(fixture: &'a Fixture<'a>, scheme: &'a Scheme) -> Result<Self, Failure> {
+    fn of(fixture: &'a Fixture<'a>, scheme: &'a Scheme) -> Answer<Self> {
         let keys = match scheme.key {
             Some(key) => fixture.pair(key)?,
             None => {
@@ -110,26 +110,26 @@ impl<'a> Trial<'a> {
         Ok(Self { calls: Calls::new(fixture)?, scheme, mechanism, keys, data, other })
     }
 
-    fn init(&self, function: &'static str) -> Result<(), Failure> {
+    fn init(&self, function: &'static str) -> Answer {
         let key = if function.contains("Sign") { self.keys.private } else { self.keys.public };
         self.calls.init(function, &self.mechanism, key)
     }
 
-    fn sign(&self, data: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn sign(&self, data: &[u8]) -> Answer<Vec<u8>> {
         self.init("C_SignInit")?;
         self.calls.output("C_Sign", Some(data))
     }
 
-    fn sign_part(&self, part: &[u8]) -> Result<(), Failure> {
+    fn sign_part(&self, part: &[u8]) -> Answer {
         self.calls.call("C_SignUpdate", vec![Arg::Bytes(part)])
     }
 
-    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), Failure> {
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Answer {
         self.init("C_VerifyInit")?;
         self.calls.call("C_Verify", vec![Arg::Bytes(data), Arg::Bytes(signature)])
     }
 
-    fn verify_in_parts(&self, signature: &[u8]) -> Result<(), Failure> {
+    fn verify_in_parts(&self, signature: &[u8]) -> Answer {
         let (head, tail) = self.data.split_at(self.data.len() / 2);
         self.init("C_VerifyInit")?;
         for part in [head, b"", tail] {
@@ -139,13 +139,13 @@ impl<'a> Trial<'a> {
     }
 
     /// Checks that a signature is that of the message, and that a repeatable one is `known`.
-    fn right(&self, function: &'static str, signature: &[u8], known: &[u8]) -> Result<(), Failure> {
+    fn right(&self, function: &'static str, signature: &[u8], known: &[u8]) -> Answer {
         self.verify(&self.data, signature)?;
         ensure(function, !self.scheme.repeats || signature == known)
     }
 }
 
-fn short_buffers(trial: &Trial<'_>) -> Result<(), Failure> {
+fn short_buffers(trial: &Trial<'_>) -> Answer {
     let (calls, known) = (&trial.calls, trial.sign(&trial.data)?);
     let mut functions = vec![("C_Sign", Some(&trial.data))];
     functions.extend(trial.scheme.parts.then_some(("C_SignFinal", None)));
@@ -171,7 +171,7 @@ fn short_buffers(trial: &Trial<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wrong_signatures(trial: &Trial<'_>) -> Result<(), Failure> {
+fn wrong_signatures(trial: &Trial<'_>) -> Answer {
     const LENGTH: &[CK_RV] = &[CKR_SIGNATURE_LEN_RANGE];
     const EMPTY: &[CK_RV] = &[CKR_SIGNATURE_LEN_RANGE, CKR_SIGNATURE_INVALID, CKR_ARGUMENTS_BAD];
     let good = trial.sign(&trial.data)?;
@@ -194,7 +194,7 @@ fn wrong_signatures(trial: &Trial<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that parts of a cancelled operation have no effect on the next one.
-fn again(trial: &Trial<'_>) -> Result<(), Failure> {
+fn again(trial: &Trial<'_>) -> Answer {
     let calls = &trial.calls;
     let known = trial.sign(&trial.data)?;
     for _ in 0..2 {
@@ -221,10 +221,10 @@ fn again(trial: &Trial<'_>) -> Result<(), Failure> {
 }
 
 /// Checks the functions that get the signature before the data.
-fn signature_first(trial: &Trial<'_>) -> Result<(), Failure> {
+fn signature_first(trial: &Trial<'_>) -> Answer {
     let (calls, key) = (&trial.calls, trial.keys.public.0);
     let (good, bad) = (trial.sign(&trial.data)?, trial.sign(&trial.other)?);
-    let judge = |function, outcome: Result<(), Failure>, right| match right {
+    let judge = |function, outcome: Answer, right| match right {
         true => outcome,
         false => refused(function, outcome, &[CKR_SIGNATURE_INVALID]),
     };
@@ -250,7 +250,7 @@ fn signature_first(trial: &Trial<'_>) -> Result<(), Failure> {
 
 /// Checks the functions for messages against those for a single operation, in one part and in
 /// several. A wrong signature ends only its message.
-fn messages(trial: &Trial<'_>) -> Result<(), Failure> {
+fn messages(trial: &Trial<'_>) -> Answer {
     let (calls, known) = (&trial.calls, trial.sign(&trial.data)?);
     let (head, tail) = trial.data.split_at(trial.data.len() / 2);
     let input = |data| vec![Arg::NullBytes(0), Arg::Bytes(data)];

@@ -6,6 +6,12 @@ use super::digests::digesting;
 use super::general::padded;
 use super::*;
 
+const SHORT: &[CK_RV] = &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE];
+const MAY_END: &[CK_RV] = &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE];
+const MAY_SAVE: &[CK_RV] = &[CKR_OK, CKR_STATE_UNSAVEABLE];
+// PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
+const NOT_JOINED: &[CK_RV] = &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED];
+
 pub const CASES: &[Case] = &[
     case("C_OpenSession", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.open_session(SlotId(0x7fff_fff0), Access::ReadOnly).map(drop)
@@ -61,52 +67,37 @@ pub const CASES: &[Case] = &[
     optional("C_GetOperationState", "without an operation", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         fixture.call("C_GetOperationState", &fixture.fresh()?, vec![Arg::NoBuffer(&mut 0)])
     }),
-    optional(
-        "C_GetOperationState",
-        "into a short buffer",
-        &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE],
-        |fixture| {
-            let session = digesting(fixture)?;
-            fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
-        },
-    ),
-    optional(
-        "C_GetOperationState",
-        "a saved digest allows the next C_DigestInit",
-        &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE],
-        |fixture| {
-            let (session, mut state, mut length) = (digesting(fixture)?, vec![0; 65536], 65536);
-            session.digest_update(b"a")?;
-            fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
-            session.digest_init(&SHA256)?;
-            let (mut one, mut two) = ([0; 32], [0; 32]);
-            session.digest(b"abc", &mut one)?;
-            let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
-            fixture.call("C_SetOperationState", &session, arguments)?;
+    optional("C_GetOperationState", "into a short buffer", SHORT, |fixture| {
+        let session = digesting(fixture)?;
+        fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
+    }),
+    optional("C_GetOperationState", "a saved digest allows the next C_DigestInit", MAY_END, |fixture| {
+        let (session, mut state, mut length) = (digesting(fixture)?, vec![0; 65536], 65536);
+        session.digest_update(b"a")?;
+        fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
+        session.digest_init(&SHA256)?;
+        let (mut one, mut two) = ([0; 32], [0; 32]);
+        session.digest(b"abc", &mut one)?;
+        let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
+        fixture.call("C_SetOperationState", &session, arguments)?;
+        session.digest_update(b"bc")?;
+        session.digest_final(&mut two)?;
+        ensure("C_SetOperationState", one == two)
+    }),
+    optional("C_SetOperationState", "moves a digest to another session", MAY_SAVE, |fixture| {
+        let (session, other, mut state, mut length) =
+            (digesting(fixture)?, fixture.fresh()?, vec![0; 65536], 65536);
+        session.digest_update(b"a")?;
+        fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
+        let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
+        fixture.call("C_SetOperationState", &other, arguments)?;
+        let (mut one, mut two) = ([0; 32], [0; 32]);
+        for (session, out) in [(&session, &mut one), (&other, &mut two)] {
             session.digest_update(b"bc")?;
-            session.digest_final(&mut two)?;
-            ensure("C_SetOperationState", one == two)
-        },
-    ),
-    optional(
-        "C_SetOperationState",
-        "moves a digest to another session",
-        &[CKR_OK, CKR_STATE_UNSAVEABLE],
-        |fixture| {
-            let (session, other, mut state, mut length) =
-                (digesting(fixture)?, fixture.fresh()?, vec![0; 65536], 65536);
-            session.digest_update(b"a")?;
-            fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
-            let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
-            fixture.call("C_SetOperationState", &other, arguments)?;
-            let (mut one, mut two) = ([0; 32], [0; 32]);
-            for (session, out) in [(&session, &mut one), (&other, &mut two)] {
-                session.digest_update(b"bc")?;
-                session.digest_final(out)?;
-            }
-            ensure("C_SetOperationState", one == two)
-        },
-    ),
+            session.digest_final(out)?;
+        }
+        ensure("C_SetOperationState", one == two)
+    }),
     optional("C_SetOperationState", "of an invalid state", &[CKR_SAVED_STATE_INVALID], |fixture| {
         let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
         fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
@@ -132,17 +123,11 @@ pub const CASES: &[Case] = &[
         let (name, output) = (padded(b"C_Sign"), Arg::zeroed());
         fixture.call("C_AsyncGetID", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
-    optional(
-        "C_AsyncJoin",
-        "of an unknown operation",
-        // PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
-        &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED],
-        |fixture| {
-            let name = padded(b"C_Sign");
-            let arguments = vec![Arg::Output(&name), Arg::Number(1), Arg::Bytes(&[0; 64])];
-            fixture.call("C_AsyncJoin", &fixture.fresh()?, arguments)
-        },
-    ),
+    optional("C_AsyncJoin", "of an unknown operation", NOT_JOINED, |fixture| {
+        let name = padded(b"C_Sign");
+        let arguments = vec![Arg::Output(&name), Arg::Number(1), Arg::Bytes(&[0; 64])];
+        fixture.call("C_AsyncJoin", &fixture.fresh()?, arguments)
+    }),
     optional("C_AsyncComplete", "of the signatures of eight sessions", ASYNC_WORKS, |fixture| {
         let sessions = (0..8).map(|_| asynchronous(fixture)).collect::<Result<Vec<_>, _>>()?;
         let begun: Vec<_> =
@@ -189,7 +174,7 @@ const ASYNC_WORKS: &[CK_RV] = &[CKR_OK, CKR_SESSION_ASYNC_NOT_SUPPORTED];
 const ASYNC_IS_ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OK];
 
 /// Opens an asynchronous session. A module that does not know the flag would open another one.
-fn asynchronous(fixture: &Fixture<'_>) -> Result<Session, Failure> {
+fn asynchronous(fixture: &Fixture<'_>) -> Answer<Session> {
     if fixture.module.token_info(fixture.slot)?.flags & CKF_ASYNC_SESSION_SUPPORTED == 0 {
         let (function, code) = ("C_OpenSession", CKR_SESSION_ASYNC_NOT_SUPPORTED);
         return Err(Failure { function, code, doing: "reading the token's flags".into() });
@@ -197,7 +182,7 @@ fn asynchronous(fixture: &Fixture<'_>) -> Result<Session, Failure> {
     fixture.module.open_async_session(fixture.slot, Access::ReadWrite)
 }
 
-fn sign_later<'a>(fixture: &Fixture<'_>, session: &'a Session) -> Result<Later<'a>, Failure> {
+fn sign_later<'a>(fixture: &Fixture<'_>, session: &'a Session) -> Answer<Later<'a>> {
     session.sign_later(&RSA, fixture.key(Key::Rsa)?, &DIGEST, 256)
 }
 

@@ -9,6 +9,10 @@ const EC: Handle = Handle::Private(Key::Ec);
 const IDLE: Handle = Handle::Private(Key::Idle);
 const RSA_KEY: Handle = Handle::Private(Key::Rsa);
 
+const BAD_SALT: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID, CKR_KEY_SIZE_RANGE];
+const BAD_CONTEXT: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID];
+const NO_LOGIN: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_USER_NOT_LOGGED_IN];
+
 pub const CASES: &[Case] = &[
     starts("C_SignInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, EC),
     starts("C_SignInit", "with a mechanism that does not sign", BAD_MECHANISM, CKM_SHA256, EC),
@@ -27,17 +31,12 @@ pub const CASES: &[Case] = &[
         RSA_KEY,
         |kind| Mechanism::with_numbers(kind, &[CKM_SHA384, CKG_MGF1_SHA384, 48]),
     ),
-    case(
-        "C_SignInit",
-        "with PSS and a salt that is too long",
-        &[CKR_MECHANISM_PARAM_INVALID, CKR_KEY_SIZE_RANGE],
-        |fixture| {
-            let session = fixture.fresh()?;
-            let pss = Mechanism::with_numbers(CKM_SHA256_RSA_PKCS_PSS, &[CKM_SHA256, CKG_MGF1_SHA256, 400]);
-            session.sign_init(&pss, fixture.key(Key::Rsa)?)?;
-            session.sign(b"abc", &mut [0; 256]).map(drop)
-        },
-    ),
+    case("C_SignInit", "with PSS and a salt that is too long", BAD_SALT, |fixture| {
+        let session = fixture.fresh()?;
+        let pss = Mechanism::with_numbers(CKM_SHA256_RSA_PKCS_PSS, &[CKM_SHA256, CKG_MGF1_SHA256, 400]);
+        session.sign_init(&pss, fixture.key(Key::Rsa)?)?;
+        session.sign(b"abc", &mut [0; 256]).map(drop)
+    }),
     refuses(
         "C_SignInit",
         "with HMAC and a length that exceeds its output",
@@ -45,27 +44,17 @@ pub const CASES: &[Case] = &[
         Handle::Private(Key::Generic),
         |kind| Mechanism::with_numbers(kind, &[33]),
     ),
-    case(
-        "C_SignInit",
-        "with a context of 256 bytes",
-        &[CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID],
-        |fixture| {
-            if !fixture.lists(CKM_ML_DSA) {
-                return fixture.fresh()?.sign_init(&NO_MECHANISM, fixture.key(Key::Ec)?);
-            }
-            let parameter = Structure::new().number(CKH_HEDGE_PREFERRED).bytes(&[0; 256]);
-            fixture.fresh()?.sign_init(&parameter.mechanism(CKM_ML_DSA), fixture.key(Key::MlDsa)?)
-        },
-    ),
-    case(
-        "C_SignInit",
-        "with a private key without a login",
-        &[CKR_KEY_HANDLE_INVALID, CKR_USER_NOT_LOGGED_IN],
-        |fixture| {
-            let key = fixture.key(Key::Ec)?;
-            fixture.logged_out(|session| session.sign_init(&ECDSA, key))
-        },
-    ),
+    case("C_SignInit", "with a context of 256 bytes", BAD_CONTEXT, |fixture| {
+        if !fixture.lists(CKM_ML_DSA) {
+            return fixture.fresh()?.sign_init(&NO_MECHANISM, fixture.key(Key::Ec)?);
+        }
+        let parameter = Structure::new().number(CKH_HEDGE_PREFERRED).bytes(&[0; 256]);
+        fixture.fresh()?.sign_init(&parameter.mechanism(CKM_ML_DSA), fixture.key(Key::MlDsa)?)
+    }),
+    case("C_SignInit", "with a private key without a login", NO_LOGIN, |fixture| {
+        let key = fixture.key(Key::Ec)?;
+        fixture.logged_out(|session| session.sign_init(&ECDSA, key))
+    }),
     case("C_Sign", "of more data than RSA can sign", &[CKR_DATA_LEN_RANGE], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&RSA, fixture.key(Key::Rsa)?)?;

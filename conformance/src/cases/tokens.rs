@@ -18,6 +18,15 @@ const UNITS: &[(CK_MECHANISM_TYPE, CK_ULONG)] = &[
     (CKM_GENERIC_SECRET_KEY_GEN, 256),
 ];
 
+const RESERVED: &[CK_RV] = &[CKR_ARGUMENTS_BAD, CKR_NO_EVENT];
+const ANOTHER_USER: &[CK_RV] = &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN];
+const READER_EXISTS: &[CK_RV] = &[CKR_SESSION_READ_ONLY_EXISTS];
+const DESTROYED: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID];
+// The specification does not say which of these codes takes precedence.
+const NO_SUCH_USER: &[CK_RV] =
+    &[CKR_PIN_INCORRECT, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_ANOTHER_ALREADY_LOGGED_IN];
+const SO_EXISTS: &[CK_RV] = &[CKR_SESSION_READ_WRITE_SO_EXISTS];
+
 pub const CASES: &[Case] = &[
     case("C_GetSlotList", "of slots with a token contains the test token", &[CKR_OK], |fixture| {
         ensure("C_GetSlotList", fixture.module.slots(true)?.contains(&fixture.slot))
@@ -53,18 +62,13 @@ pub const CASES: &[Case] = &[
             .module
             .call("C_WaitForSlotEvent", &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Output(&output), Arg::Null])
     }),
-    optional(
-        "C_WaitForSlotEvent",
-        "with a reserved argument",
-        &[CKR_ARGUMENTS_BAD, CKR_NO_EVENT],
-        |fixture| {
-            let output = Arg::zeroed();
-            fixture.module.call(
-                "C_WaitForSlotEvent",
-                &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Output(&output), Arg::Output(&output)],
-            )
-        },
-    ),
+    optional("C_WaitForSlotEvent", "with a reserved argument", RESERVED, |fixture| {
+        let output = Arg::zeroed();
+        fixture.module.call(
+            "C_WaitForSlotEvent",
+            &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Output(&output), Arg::Output(&output)],
+        )
+    }),
     case("C_GetMechanismList", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.mechanisms(NO_SLOT).map(drop)
     }),
@@ -131,12 +135,9 @@ pub const CASES: &[Case] = &[
     case("C_Login", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN], |fixture| {
         fixture.login(User::User, Some(&fixture.pin))
     }),
-    case(
-        "C_Login",
-        "of the SO while the user is logged in",
-        &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN],
-        |fixture| fixture.login(User::So, Some(fixture.so_pin())),
-    ),
+    case("C_Login", "of the SO while the user is logged in", ANOTHER_USER, |fixture| {
+        fixture.login(User::So, Some(fixture.so_pin()))
+    }),
     case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
     }),
@@ -151,64 +152,43 @@ pub const CASES: &[Case] = &[
     case("C_Login", "with CKU_CONTEXT_SPECIFIC and no active operation", NOT_BEGUN, |fixture| {
         fixture.login(User::ContextSpecific, Some(&fixture.pin))
     }),
-    case(
-        "C_Login",
-        "of the SO while a read-only session is open",
-        &[CKR_SESSION_READ_ONLY_EXISTS],
-        |fixture| {
-            fixture.logged_out(|session| {
-                let _reader = fixture.reader()?;
-                session.login(User::So, Some(fixture.so_pin()))
-            })
-        },
-    ),
+    case("C_Login", "of the SO while a read-only session is open", READER_EXISTS, |fixture| {
+        fixture.logged_out(|session| {
+            let _reader = fixture.reader()?;
+            session.login(User::So, Some(fixture.so_pin()))
+        })
+    }),
     case("C_Logout", "without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| session.logout())
     }),
-    case(
-        "C_Logout",
-        "destroys private session objects",
-        &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID],
-        |fixture| {
-            let session = fixture.fresh()?;
-            let object = session.create_object(&objects::data(true))?;
-            session.logout()?;
-            fixture.restore()?;
-            session.object_size(object).map(drop)
-        },
-    ),
+    case("C_Logout", "destroys private session objects", DESTROYED, |fixture| {
+        let session = fixture.fresh()?;
+        let object = session.create_object(&objects::data(true))?;
+        session.logout()?;
+        fixture.restore()?;
+        session.object_size(object).map(drop)
+    }),
     optional("C_LoginUser", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN], |fixture| {
         let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"")];
         fixture.call("C_LoginUser", &fixture.session, arguments)
     }),
-    optional(
-        "C_LoginUser",
-        "with an unknown user name",
-        // The specification does not say which of these codes takes precedence.
-        &[CKR_PIN_INCORRECT, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_ANOTHER_ALREADY_LOGGED_IN],
-        |fixture| {
-            let arguments =
-                vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"unknown")];
-            fixture.call("C_LoginUser", &fixture.session, arguments)
-        },
-    ),
+    optional("C_LoginUser", "with an unknown user name", NO_SUCH_USER, |fixture| {
+        let arguments =
+            vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"unknown")];
+        fixture.call("C_LoginUser", &fixture.session, arguments)
+    }),
     optional("C_LoginUser", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.logged_out(|session| {
             let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(b"not-the-pin-1234"), Arg::Bytes(b"")];
             fixture.call("C_LoginUser", session, arguments)
         })
     }),
-    case(
-        "C_OpenSession",
-        "read-only while the SO is logged in",
-        &[CKR_SESSION_READ_WRITE_SO_EXISTS],
-        |fixture| {
-            fixture.logged_out(|session| {
-                session.login(User::So, Some(fixture.so_pin()))?;
-                fixture.module.open_session(fixture.slot, Access::ReadOnly).map(drop)
-            })
-        },
-    ),
+    case("C_OpenSession", "read-only while the SO is logged in", SO_EXISTS, |fixture| {
+        fixture.logged_out(|session| {
+            session.login(User::So, Some(fixture.so_pin()))?;
+            fixture.module.open_session(fixture.slot, Access::ReadOnly).map(drop)
+        })
+    }),
 ];
 
 /// The last case, because a module that accepts the call has wiped the token.

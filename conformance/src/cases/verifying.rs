@@ -7,7 +7,7 @@ const IDLE: Handle = Handle::Private(Key::Idle);
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 
 /// Calls C_VerifySignatureInit with a signature of 64 bytes.
-fn signature_init(fixture: &Fixture<'_>, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
+fn signature_init(fixture: &Fixture<'_>, mechanism: &Mechanism, key: ObjectHandle) -> Answer {
     let arguments = vec![Arg::Mechanism(mechanism), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
     fixture.call("C_VerifySignatureInit", &fixture.fresh()?, arguments)
 }

@@ -7,46 +7,39 @@ static KW: Mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
 /// The codes for bytes that are not a wrapped key.
 const DAMAGED: &[CK_RV] = &[CKR_WRAPPED_KEY_LEN_RANGE, CKR_WRAPPED_KEY_INVALID];
 
-fn wrapped(
-    fixture: &Fixture<'_>,
-    mechanism: &Mechanism,
-    wrapping: Key,
-    key: Key,
-) -> Result<Vec<u8>, Failure> {
+fn wrapped(fixture: &Fixture<'_>, mechanism: &Mechanism, wrapping: Key, key: Key) -> Answer<Vec<u8>> {
     let mut out = vec![0; 4096];
     let length = fixture.wrap_key(mechanism, fixture.key(wrapping)?, fixture.key(key)?, &mut out)?;
     out.truncate(length);
     Ok(out)
 }
 
-fn unwrap(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
+fn unwrap(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Answer {
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     fixture.unwrap_key(mechanism, fixture.key(key)?, bytes, &template).map(drop)
 }
 
+const NO_WRAPPING: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT];
+const WRONG_TYPE: &[CK_RV] = &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT];
+const UNEXTRACTABLE: &[CK_RV] = &[CKR_KEY_UNEXTRACTABLE];
+
 pub const CASES: &[Case] = &[
-    case(
-        "C_WrapKey",
-        "with a mechanism that does not wrap",
-        &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
-        |fixture| wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop),
-    ),
+    case("C_WrapKey", "with a mechanism that does not wrap", NO_WRAPPING, |fixture| {
+        wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop)
+    }),
     case("C_WrapKey", "with an invalid wrapping key handle", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |fixture| {
         fixture.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
     }),
     case("C_WrapKey", "with an invalid key handle", BAD_HANDLE, |fixture| {
         fixture.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
     }),
-    case(
-        "C_WrapKey",
-        "with a wrapping key of another type",
-        &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
-        |fixture| wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop),
-    ),
+    case("C_WrapKey", "with a wrapping key of another type", WRONG_TYPE, |fixture| {
+        wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop)
+    }),
     case("C_WrapKey", "with a key without CKA_WRAP", NOT_PERMITTED, |fixture| {
         wrapped(fixture, &KW, Key::Idle, Key::Generic).map(drop)
     }),
-    case("C_WrapKey", "of a key with CKA_EXTRACTABLE false", &[CKR_KEY_UNEXTRACTABLE], |fixture| {
+    case("C_WrapKey", "of a key with CKA_EXTRACTABLE false", UNEXTRACTABLE, |fixture| {
         wrapped(fixture, &KW, Key::Aes, Key::Sealed).map(drop)
     }),
     case("C_WrapKey", "of a key with CKA_WRAP_WITH_TRUSTED", &[CKR_KEY_NOT_WRAPPABLE], |fixture| {
@@ -128,19 +121,13 @@ pub const CASES: &[Case] = &[
             fixture.call("C_WrapKeyAuthenticated", &fixture.session, arguments)
         },
     ),
-    optional(
-        "C_WrapKeyAuthenticated",
-        "of a key with CKA_EXTRACTABLE false",
-        &[CKR_KEY_UNEXTRACTABLE],
-        |fixture| {
-            let message = Message::of(CKM_AES_GCM, &[3; 12], &[0; 16], SECRET.len());
-            let mechanism = message.parameter().mechanism(CKM_AES_GCM);
-            let (aes, sealed) = (fixture.key(Key::Aes)?.0, fixture.key(Key::Sealed)?.0);
-            let input =
-                vec![Arg::Mechanism(&mechanism), Arg::Number(aes), Arg::Number(sealed), Arg::Bytes(MORE)];
-            Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
-        },
-    ),
+    optional("C_WrapKeyAuthenticated", "of a key with CKA_EXTRACTABLE false", UNEXTRACTABLE, |fixture| {
+        let message = Message::of(CKM_AES_GCM, &[3; 12], &[0; 16], SECRET.len());
+        let mechanism = message.parameter().mechanism(CKM_AES_GCM);
+        let (aes, sealed) = (fixture.key(Key::Aes)?.0, fixture.key(Key::Sealed)?.0);
+        let input = vec![Arg::Mechanism(&mechanism), Arg::Number(aes), Arg::Number(sealed), Arg::Bytes(MORE)];
+        Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
+    }),
 ];
 
 fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
@@ -216,11 +203,11 @@ pub fn tasks() -> Vec<Task> {
     secrets.chain(private).chain(known).chain(authentic).chain([agreed]).collect()
 }
 
-fn count(fixture: &Fixture<'_>) -> Result<usize, Failure> {
+fn count(fixture: &Fixture<'_>) -> Answer<usize> {
     fixture.find(&[]).map(|found| found.len())
 }
 
-fn secret_keys(fixture: &Fixture<'_>, (kind, parameter, key, pads): &Wrap) -> Result<(), Failure> {
+fn secret_keys(fixture: &Fixture<'_>, (kind, parameter, key, pads): &Wrap) -> Answer {
     let (mechanism, pair, session) = (parameter(*kind), fixture.pair(*key)?, &fixture.session);
     for (key_type, length) in
         [(CKK_AES, 32), (CKK_AES, 24), (CKK_GENERIC_SECRET, 40), (CKK_GENERIC_SECRET, 21)]
@@ -256,7 +243,7 @@ fn secret_keys(fixture: &Fixture<'_>, (kind, parameter, key, pads): &Wrap) -> Re
 }
 
 /// Checks that a private key signs after it was wrapped and unwrapped.
-fn private_keys(fixture: &Fixture<'_>, (kind, parameter, key, _): &Wrap) -> Result<(), Failure> {
+fn private_keys(fixture: &Fixture<'_>, (kind, parameter, key, _): &Wrap) -> Answer {
     const REFUSED: &[CK_RV] = &[CKR_TEMPLATE_INCONSISTENT, CKR_WRAPPED_KEY_INVALID];
     let (mechanism, by) = (parameter(*kind), fixture.pair(*key)?);
     for (key, key_type, signs) in [
@@ -379,7 +366,7 @@ fn des3() -> Vec<Attribute> {
 
 /// Checks that the key is unwrapped, and that altered and shorter bytes are refused. 3DES cannot
 /// detect a change.
-fn known_answer(fixture: &Fixture<'_>, known: &Known) -> Result<(), Failure> {
+fn known_answer(fixture: &Fixture<'_>, known: &Known) -> Answer {
     let (session, mechanism, value) = (&fixture.session, (known.parameter)(known.kind), hex(known.value));
     let by = session.create_object(&able((known.by)(), &[CKA_UNWRAP]))?;
     let length = number(CKA_VALUE_LEN, value.len() as CK_ULONG);
@@ -403,7 +390,7 @@ fn known_answer(fixture: &Fixture<'_>, known: &Known) -> Result<(), Failure> {
 }
 
 /// Checks keys of P-224 and X25519 with the mechanisms that wrap by key agreement.
-fn agreeing_keys(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn agreeing_keys(fixture: &Fixture<'_>) -> Answer {
     const TYPE: CK_RV = CKR_WRAPPING_KEY_TYPE_INCONSISTENT;
     const P224: [u8; 7] = [6, 5, 0x2b, 0x81, 4, 0, 0x21];
     let (session, inner) = (&fixture.session, fixture.key(Key::Generic)?);
@@ -441,7 +428,7 @@ fn agreeing_keys(fixture: &Fixture<'_>) -> Result<(), Failure> {
 
 /// Checks C_WrapKeyAuthenticated against C_WrapKey, and that a forged wrapped key creates no
 /// object.
-fn both_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn both_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (calls, by, value) = (Calls::new(fixture)?, key_of(fixture, kind)?, message(21, 7));
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let inner = fixture.create_object(&with(template.clone(), bytes(CKA_VALUE, &value[..])))?;

@@ -17,7 +17,7 @@ pub const CHACHA20: Rows =
     &[(cipher_works, &["CHACHA20", "CHACHA20_POLY1305"]), (generation::secret, &["CHACHA20_KEY_GEN"])];
 
 /// Checks the answer of FIPS 197, appendix C.3.
-fn ecb(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn ecb(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let key: Vec<u8> = (0..32).collect();
     let plain: Vec<u8> = (0..16).map(|digit| digit * 0x11).collect();
     let (session, mut out) = (fixture.fresh()?, [0; 16]);
@@ -31,7 +31,7 @@ fn ecb(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_Decrypt", back[..] == plain)
 }
 
-fn wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (mechanism, aes, mut out) = (Mechanism::new(kind), fixture.key(Key::Aes)?, [0; 128]);
     let length = fixture.wrap_key(&mechanism, aes, fixture.key(Key::Generic)?, &mut out)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);

@@ -19,29 +19,29 @@ pub const HMAC: Rows = &[
     (generation::secret, &["#_KEY_GEN", "SHA_1_KEY_GEN", "SHA512_224_KEY_GEN", "SHA512_256_KEY_GEN"]),
 ];
 
-fn code(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair) -> Result<(), Failure> {
+fn code(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair) -> Answer {
     signs(fixture, mechanism, keys, MESSAGE)?;
     signs_in_parts(fixture, mechanism, keys, MESSAGE)
 }
 
 /// Checks an AES MAC. XCBC needs AES-128 (RFC 3566).
-fn aes(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn aes(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let value = if names::mechanism(kind).contains("XCBC") { &SECRET[..16] } else { &SECRET };
     let key = import(fixture, CKK_AES, value, &[CKA_SIGN, CKA_VERIFY])?;
     code(fixture, &Mechanism::new(kind), Pair { public: key, private: key })
 }
 
 /// Imports a key that is as long as the longest hash, because some modules accept no shorter key.
-fn long_key(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
+fn long_key(fixture: &Fixture<'_>) -> Answer<Pair> {
     let key = import(fixture, CKK_GENERIC_SECRET, &[0x3c; 64], &[CKA_SIGN, CKA_VERIFY])?;
     Ok(Pair { public: key, private: key })
 }
 
-fn hmac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hmac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     code(fixture, &Mechanism::new(kind), long_key(fixture)?)
 }
 
-fn cut(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, keys: Pair) -> Result<(), Failure> {
+fn cut(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, keys: Pair) -> Answer {
     let short = Mechanism::with_numbers(kind, &[8]);
     code(fixture, &short, keys)?;
     let (short, longer) = (

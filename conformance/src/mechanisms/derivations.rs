@@ -20,7 +20,7 @@ pub const SECRETS: Rows = &[
     (public_key, &["PUB_KEY_FROM_PRIV_KEY"]),
 ];
 
-fn hashed(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hashed(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let name = names::mechanism(kind).replace("_KEY_DERIVATION", "").replace("SHA1", "SHA_1");
     let hash = names::mechanism_called(&name).unwrap_or(CKM_SHA256);
     let expected = digest(fixture, hash, &SECRET)?;
@@ -45,7 +45,7 @@ const PRK: &str = "077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b
 const OKM: &str = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
 
 /// Checks both steps with the salt as data and as a key, and each step alone.
-fn hkdf(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hkdf(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let salt = import(fixture, CKK_GENERIC_SECRET, &hex(SALT), &[CKA_DERIVE])?.0;
     let (input, both) = (vec![0x0b; 22], (true, true));
     for (base, steps, salt, key, length, known) in [
@@ -61,7 +61,7 @@ fn hkdf(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     Ok(())
 }
 
-fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let base = import(fixture, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
     let template = [number(CKA_CLASS, CKO_DATA), flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 42)];
     let mechanism = rfc5869(kind, (true, true), CKF_HKDF_SALT_DATA, 0);
@@ -69,7 +69,7 @@ fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
     ensure("C_DeriveKey", fixture.attribute(data, CKA_VALUE)? == hex(OKM))
 }
 
-fn concatenated(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn concatenated(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let mechanism = Structure::new().bytes(&[0x11; 8]).mechanism(kind);
     let expected = match kind {
         CKM_CONCATENATE_BASE_AND_DATA => [&SECRET[..], &[0x11; 8]].concat(),
@@ -79,7 +79,7 @@ fn concatenated(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fa
     ensure("C_DeriveKey", derived(fixture, &mechanism, &SECRET, None)? == expected)
 }
 
-fn two_keys(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn two_keys(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let other = import(fixture, CKK_GENERIC_SECRET, &[0x22; 16], &[CKA_DERIVE])?;
     let made = derived(fixture, &Mechanism::with_numbers(kind, &[other.0]), &SECRET, None)?;
     ensure("C_DeriveKey", made == [&SECRET[..], &[0x22; 16]].concat())
@@ -87,7 +87,7 @@ fn two_keys(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 
 /// Checks extractions that start at a byte, inside a byte, and near the end, where the bits wrap
 /// around.
-fn extracted(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn extracted(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let bit = |at: usize| SECRET[at % 256 / 8] >> (7 - at % 8) & 1;
     for (first, length) in [(8, 16), (12, 16), (255, 2)] {
         let made = derived(fixture, &Mechanism::with_numbers(kind, &[first]), &SECRET, Some(length))?;
@@ -97,7 +97,7 @@ fn extracted(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
     Ok(())
 }
 
-fn public_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn public_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let pair = fixture.pair(Key::Ec)?;
     let template = able(open_key(CKO_PUBLIC_KEY, CKK_EC), &[CKA_VERIFY]);
     let made = fixture.derive_key(&Mechanism::new(kind), pair.private, &template)?;
@@ -106,7 +106,7 @@ fn public_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
 }
 
 /// Checks that two sides agree on the same secret.
-pub fn ecdh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn ecdh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let public = [bytes(CKA_EC_PARAMS, P256)];
     let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
     let (theirs, private) = fixture.generate_key_pair(&generate, &public, &able(vec![], &[CKA_DERIVE]))?;
@@ -120,7 +120,7 @@ pub fn ecdh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 }
 
 /// Checks that decapsulation returns the encapsulated secret.
-pub fn kem(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn kem(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (pair, mechanism) = (fixture.pair(Key::MlKem)?, Mechanism::new(kind));
     let (ciphertext, one) = encapsulate(fixture, &mechanism, pair.public, 1088)?;
     let two = decapsulate(fixture, &mechanism, pair.private, &ciphertext)?;
@@ -129,7 +129,7 @@ pub fn kem(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure
 }
 
 /// Checks that a derived key is the ciphertext of the data in the parameter.
-pub fn encrypt_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn encrypt_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let data = Memory::of(&[6; 32]);
     let (mechanism, cipher) = if kind == CKM_AES_CBC_ENCRYPT_DATA {
         let parameter = Structure::new().inline(&[1; 16]).pointer(&data).number(32);

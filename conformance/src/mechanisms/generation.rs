@@ -4,7 +4,7 @@ use super::*;
 
 /// Generates a pair and checks the classes of its keys. The other mechanisms of its family use the
 /// same pair.
-pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let key = match kind {
         CKM_RSA_PKCS_KEY_PAIR_GEN => Key::Rsa,
         CKM_EC_EDWARDS_KEY_PAIR_GEN => Key::Edwards,
@@ -22,7 +22,7 @@ pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 }
 
 /// Generates an EC pair with this mechanism, and checks its mechanism and a signature.
-pub fn extra_bits(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn extra_bits(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let token = || flag(CKA_TOKEN, false);
     let public = [bytes(CKA_EC_PARAMS, P256), token(), flag(CKA_VERIFY, true)];
     let private = [token(), flag(CKA_SIGN, true)];
@@ -36,7 +36,7 @@ pub fn extra_bits(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), 
 }
 
 /// Generates two secret keys, which must differ. Both must have 32 bytes.
-pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let mut template = vec![flag(CKA_TOKEN, false), flag(CKA_SENSITIVE, false), flag(CKA_EXTRACTABLE, true)];
     // PKCS#11 3.2, "ChaCha20 key generation": all ChaCha20 keys have the same length.
     if kind != CKM_CHACHA20_KEY_GEN {
@@ -52,7 +52,7 @@ pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
 
 /// Checks PBKDF2: answers of RFC 6070 (SHA-1, one of them with a password that has a zero byte) and
 /// of `hashlib.pbkdf2_hmac` of Python. A hash that the module does not list for HMAC is left out.
-pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let rows = [
         (CKP_PKCS5_PBKD2_HMAC_SHA1, CKM_SHA_1_HMAC, 4096, "4b007901b765489abead49d926f721d065a429c12e463f6c"),
         (CKP_PKCS5_PBKD2_HMAC_SHA224, CKM_SHA224_HMAC, 4096, "218c453bf90635bd0a21a75d172703ff"),

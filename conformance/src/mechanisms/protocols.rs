@@ -64,7 +64,7 @@ fn fixed(digits: &str) -> Structure {
 /// Checks the first bytes of answers of NIST (tcId 3, 2435, 2449 and 5961), and one of Python's
 /// `hmac`, whose numbers have the other byte order. A PRF that the module does not list is left
 /// out.
-fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (iteration, counter) = (CK_SP800_108_ITERATION_VARIABLE, CK_SP800_108_COUNTER);
     let variable = || Structure::new().number(iteration).bytes(&[]);
     let rows = match kind {
@@ -154,7 +154,7 @@ fn is_tls12(kind: CK_MECHANISM_TYPE) -> bool {
 
 /// Checks a master secret, `prf(pre, b"master secret", client + server, 48)`, and the version that
 /// the module returns.
-fn master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let has_version = matches!(kind, CKM_TLS12_MASTER_KEY_DERIVE | CKM_TLS_MASTER_KEY_DERIVE);
     let (parameter, version) = (Structure::new().members(randoms()), Memory::of(&[0; 2]));
     let parameter = if has_version { parameter.pointer(&version) } else { parameter.null() };
@@ -170,7 +170,7 @@ fn master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure>
 
 /// Checks an extended master secret. The expected value is P_SHA256 (RFC 5246, 5) over the label of
 /// RFC 7627, computed with `hmac` of Python.
-fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let parameter = Structure::new().number(CKM_SHA256).bytes(&[5; 32]);
     let with_version = kind == CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE;
     let parameter = if with_version { parameter.pointer(&Memory::of(&[0; 2])) } else { parameter.null() };
@@ -183,7 +183,7 @@ fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(),
 
 /// Checks the values of the four keys and, except for `CKM_TLS12_KEY_SAFE_DERIVE`, of the
 /// initialisation vectors: `prf(master, b"key expansion", server + client, 128)`.
-fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let safe = kind == CKM_TLS12_KEY_SAFE_DERIVE;
     let (client, server) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
     let handles = Structure::new().number(0).number(0).number(0).number(0).pointer(&client).pointer(&server);
@@ -221,7 +221,7 @@ fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fai
 /// Checks the MAC of a Finished message of TLS: `prf12(master, b"server finished", b"\4" * 32,
 /// 12)`, or the first bytes of `prf10(master, b"", b"\4" * 32, …)`. The Finished message of the
 /// client is the one of "The Illustrated TLS 1.2 Connection" (tls12.xargs.org).
-fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (mechanism, known) = match kind {
         CKM_TLS12_MAC | CKM_TLS_MAC => {
             let master = "916abf9da55973e13614ae0a3f5d3f37b023ba129aee02cc9134338127cd7049781c8e19fc1eb2a7387ac06ae237344c";
@@ -242,7 +242,7 @@ fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 /// Checks `prf12(master, b"EXPORTER one", client + server + b"\0\7context", 32)`, and the same
 /// without a context. The vector for P_SHA256 was published on the list of the TLS working group
 /// ("Test vectors for TLS 1.2 PRF"). Its seed is the random value of the client here.
-fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let parameter = || Structure::new().number(CKM_SHA256).bytes(b"EXPORTER one").members(randoms());
     for (parameter, known) in [
         (parameter().bytes(b"context"), "a500cb1bb15b4197b7cd46a94d7e7746555525d571348845d7a10b6c61b7c4dd"),
@@ -262,7 +262,7 @@ fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 
 /// Checks the derivations of RFC 7296, 2.13 and 2.14, and of RFC 2409, 5 and appendix B. `f` is the
 /// PRF.
-fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let f = |key: &[u8], parts: &[&[u8]]| hmac(fixture, key, &parts.concat());
     let prf = || Structure::new().number(CKM_SHA256_HMAC);
     let (g, nonces, cookies) = (&[3; 32][..], [[1; 16], [2; 16]].concat(), [[1; 8], [2; 8]].concat());
@@ -282,7 +282,7 @@ fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         }
         CKM_IKE2_PRF_PLUS_DERIVE => {
             let of = |seed_key| prf().flag(seed_key != 0).number(seed_key).bytes(b"seed");
-            let plus = |seed: &[u8]| -> Result<Vec<u8>, Failure> {
+            let plus = |seed: &[u8]| -> Answer<Vec<u8>> {
                 let first = f(&SECRET, &[seed, &[1]])?;
                 Ok([&first[..], &f(&SECRET, &[&first, seed, &[2]])?].concat())
             };
@@ -300,7 +300,7 @@ fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         }
         _ => {
             let of = |key, extra: &[u8]| prf().flag(key != 0).number(key).bytes(extra);
-            let chain = |first: Vec<u8>, rest: &[u8]| -> Result<Vec<u8>, Failure> {
+            let chain = |first: Vec<u8>, rest: &[u8]| -> Answer<Vec<u8>> {
                 Ok([&first[..], &f(&SECRET, &[&first, rest])?].concat())
             };
             let both = [g, b"more"].concat();
@@ -322,7 +322,7 @@ fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 /// Checks AES-XCBC-PRF-128 and AES-CMAC-PRF-128 with the keys of RFC 4434, 4, and of RFC 4615, 4,
 /// of 16, 10 and 18 bytes, which are the nonces here. A PRF that the module does not list is left
 /// out.
-fn block_cipher_prfs(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn block_cipher_prfs(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     const KEYS: [&str; 3] =
         ["000102030405060708090a0b0c0d0e0f", "00010203040506070809", "000102030405060708090a0b0c0d0e0fedcb"];
     const XCBC: [&str; 3] = [
@@ -347,7 +347,7 @@ fn block_cipher_prfs(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(
 }
 
 /// Checks the passwords of RFC 4226, appendix D. The counter of the key increases from 0 to 10.
-fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let mut template = able(open_key(CKO_OTP_KEY, CKK_HOTP), &[CKA_SIGN]);
     template.extend([
         bytes(CKA_VALUE, *b"12345678901234567890"),
@@ -368,26 +368,26 @@ fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_Sign", fixture.attribute(key, CKA_OTP_COUNTER)? == [0, 0, 0, 0, 0, 0, 0, 10])
 }
 
-fn hotp_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hotp_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let template = [flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 20), number(CKA_OTP_LENGTH, 6)];
     let key = fixture.generate_key(&Mechanism::new(kind), &template)?;
     ensure("C_GenerateKey", fixture.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
 }
 
-fn dh_keys(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
+fn dh_keys(fixture: &Fixture<'_>) -> Answer<Pair> {
     let public = [bytes(CKA_PRIME, hex(FFDHE2048)), bytes(CKA_BASE, [2]), flag(CKA_TOKEN, false)];
     let private = able(vec![flag(CKA_TOKEN, false)], &[CKA_DERIVE]);
     let made = fixture.generate_key_pair(&Mechanism::new(CKM_DH_PKCS_KEY_PAIR_GEN), &public, &private);
     made.map(|(public, private)| Pair { public, private })
 }
 
-fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Answer {
     let value = fixture.attribute(dh_keys(fixture)?.public, CKA_VALUE)?;
     ensure("C_GenerateKeyPair", value.len() > 128)
 }
 
 /// Checks that two sides agree on the same secret, and a secret that Python computes.
-fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (ours, theirs) = (dh_keys(fixture)?, dh_keys(fixture)?);
     let agreed = |public, private| {
         let value = fixture.attribute(public, CKA_VALUE)?;
@@ -420,7 +420,7 @@ const KNOWN: [&str; 5] = [
      758c316e3a5c67682ad186379be5d20219fc0677e6b822183b323644fbfb971971",
 ];
 
-fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let (mechanism, template, output) =
         (Mechanism::new(kind), [number(CKA_PRIME_BITS, 1024), flag(CKA_TOKEN, false)], Arg::zeroed());
     let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Output(&output)];

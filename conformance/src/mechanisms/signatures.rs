@@ -42,17 +42,17 @@ pub const SLH_DSA: Rows = &[
 ];
 
 /// Checks signatures in a single part and in several parts.
-fn both(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Failure> {
+fn both(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Answer {
     signs(fixture, mechanism, fixture.pair(key)?, MESSAGE)?;
     signs_in_parts(fixture, mechanism, fixture.pair(key)?, MESSAGE)
 }
 
 /// Checks signatures of a message in a single part.
-fn whole(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, key: Key) -> Result<(), Failure> {
+fn whole(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, key: Key) -> Answer {
     signs(fixture, &Mechanism::new(kind), fixture.pair(key)?, MESSAGE)
 }
 
-fn digest(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Failure> {
+fn digest(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Answer {
     signs(fixture, mechanism, fixture.pair(key)?, &[7; 32])
 }
 
@@ -63,11 +63,11 @@ fn hash_of(kind: CK_MECHANISM_TYPE) -> [CK_ULONG; 3] {
     found.map_or([CKM_SHA256, CKG_MGF1_SHA256, 32], |(_, hash)| hash)
 }
 
-fn pss(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn pss(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     both(fixture, &Mechanism::with_numbers(kind, &hash_of(kind)), Key::Rsa)
 }
 
-fn pss_raw(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn pss_raw(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     signs(fixture, &Mechanism::with_numbers(kind, &hash_of(kind)), fixture.pair(Key::Rsa)?, &[7; 32])
 }
 
@@ -77,7 +77,7 @@ fn oaep(hash: CK_ULONG, mgf: CK_ULONG) -> Structure {
 }
 
 /// Checks encryption and decryption. For `CKM_RSA_PKCS`, also checks signatures.
-fn encrypts(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn encrypts(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let pair = fixture.pair(Key::Rsa)?;
     let (mechanism, message) = match kind {
         // Every module has OAEP with SHA-1. The sets of Wycheproof check the other hashes.
@@ -93,7 +93,7 @@ fn encrypts(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     if kind == CKM_RSA_PKCS { signs(fixture, &mechanism, pair, message) } else { Ok(()) }
 }
 
-fn rsa_aes_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn rsa_aes_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
     let mechanism = Structure::new().number(256).structure(oaep(CKM_SHA_1, CKG_MGF1_SHA1)).mechanism(kind);
     let (pair, mut out) = (fixture.pair(Key::Rsa)?, [0; 512]);
     let length = fixture.wrap_key(&mechanism, pair.public, fixture.key(Key::Generic)?, &mut out)?;

@@ -7,7 +7,7 @@ use jeton_vectors::{Mac, Miss, Operation, Pair};
 use super::Outcome;
 use super::keys::{decrypting, on_curve, secret, value_of, verifying, with_key, with_set};
 use crate::cases::{decapsulate, encapsulate};
-use crate::fixture::{Fixture, number, open_key, with};
+use crate::fixture::{Fixture, number, open_key, signed, with};
 
 pub fn carry_out(fixture: &Fixture<'_>, mechanism: &Mechanism, operation: &Operation) -> Outcome {
     match operation {
@@ -22,19 +22,19 @@ pub fn carry_out(fixture: &Fixture<'_>, mechanism: &Mechanism, operation: &Opera
         }
         Operation::SignEddsa { key, message, signature, .. } => {
             let template = on_curve(key.curve, &key.seed, CKA_SIGN);
-            with_key(fixture, &template, |handle| match sign(fixture, mechanism, handle, message) {
+            with_key(fixture, &template, |handle| match signed(fixture, mechanism, handle, message) {
                 // The module has Ed25519 without a context only.
-                Err(Miss::Error(Failure {
-                    function: "C_SignInit",
-                    code: CKR_MECHANISM_PARAM_INVALID,
-                    ..
-                })) if key.context.is_some() => Err(Miss::Inexpressible),
+                Err(Failure { function: "C_SignInit", code: CKR_MECHANISM_PARAM_INVALID, .. })
+                    if key.context.is_some() =>
+                {
+                    Err(Miss::Inexpressible)
+                }
                 made => same(&made?, signature),
             })
         }
         Operation::Sign { pair, message, signature, .. } => {
             let Some(template) = private(pair, CKK_ML_DSA, CKA_SIGN) else { return Err(Miss::Inexpressible) };
-            with_key(fixture, &template, |key| same(&sign(fixture, mechanism, key, message)?, signature))
+            with_key(fixture, &template, |key| same(&signed(fixture, mechanism, key, message)?, signature))
         }
         Operation::Crypt { cipher, key, plain, sealed, .. }
             if ["AES-WRAP", "AES-KWP"].contains(&&cipher[..]) =>
@@ -64,7 +64,7 @@ pub fn carry_out(fixture: &Fixture<'_>, mechanism: &Mechanism, operation: &Opera
         Operation::Mac { mac, key, message, tag } => {
             let kind = if matches!(mac, Mac::Hmac { .. }) { CKK_GENERIC_SECRET } else { CKK_AES };
             with_key(fixture, &secret(kind, key, &[CKA_SIGN, CKA_VERIFY]), |key| {
-                let made = sign(fixture, mechanism, key, message)?;
+                let made = signed(fixture, mechanism, key, message)?;
                 same(made.get(..tag.len()).unwrap_or_default(), tag)
             })
         }
@@ -108,15 +108,6 @@ fn verify(
     let session = fixture.fresh()?;
     session.verify_init(mechanism, key)?;
     Ok(fixture.call("C_Verify", &session, vec![Arg::Bytes(message), Arg::Bytes(signature)])?)
-}
-
-/// Returns a signature or a MAC. The longest signatures are those of SLH-DSA.
-fn sign(fixture: &Fixture<'_>, mechanism: &Mechanism, key: ObjectHandle, message: &[u8]) -> Bytes {
-    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
-    session.sign_init(mechanism, key)?;
-    let length = session.sign(message, &mut out)?;
-    out.truncate(length);
-    Ok(out)
 }
 
 fn decrypt(fixture: &Fixture<'_>, mechanism: &Mechanism, key: ObjectHandle, sealed: &[u8]) -> Bytes {
@@ -181,7 +172,7 @@ fn belong(fixture: &Fixture<'_>, mechanism: &Mechanism, pair: &Pair) -> Outcome 
     };
     let key = |class, usage, value: &[u8]| with_set(class, CKK_SLH_DSA, &pair.set, usage, (CKA_VALUE, value));
     let signature = with_key(fixture, &key(CKO_PRIVATE_KEY, CKA_SIGN, private), |key| {
-        sign(fixture, mechanism, key, b"a message")
+        Ok(signed(fixture, mechanism, key, b"a message")?)
     })?;
     with_key(fixture, &key(CKO_PUBLIC_KEY, CKA_VERIFY, public), |key| {
         verify(fixture, mechanism, key, b"a message", &signature)

@@ -61,7 +61,7 @@ struct Row {
 
 impl Acme {
     /// Runs the command. Fails if an order failed.
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitCode> {
         let read = |path: &PathBuf| std::fs::read(path).map_err(Error::io(path));
         let trusted = self.root.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let algorithms = self.key_type.iter().map(|name| Algorithm::named(name));

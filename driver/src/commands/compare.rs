@@ -19,7 +19,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitCode> {
         let mut compared = results::compare(&self.before, &self.after)?;
         if compared.is_empty() {
             return Err(Error::Usage("the two stores have no measurement in common".to_owned()));

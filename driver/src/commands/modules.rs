@@ -104,7 +104,7 @@ pub fn status(failed: bool) -> ExitCode {
 }
 
 /// Opens an output before the long work begins.
-pub fn open_output(path: Option<&Path>) -> Result<Option<(File, &Path)>, Error> {
+pub fn open_output(path: Option<&Path>) -> Result<Option<(File, &Path)>> {
     path.map(|path| Ok((File::create(path).map_err(Error::io(path))?, path))).transpose()
 }
 
@@ -122,7 +122,7 @@ pub fn available() -> usize {
 impl Modules {
     /// Returns the baseline, then the modules of the command line, or else the installed modules.
     /// The second value lists known modules that are not installed.
-    pub fn selections(&self) -> Result<(Vec<Selection>, Vec<String>), Error> {
+    pub fn selections(&self) -> Result<(Vec<Selection>, Vec<String>)> {
         let mut selections = vec![Selection::InProcess];
         let mut all_absent = Vec::new();
         for text in &self.module {
@@ -152,7 +152,7 @@ impl Modules {
 
     /// Returns the user PIN if the command line names a module by its path, and else `None`. Asks
     /// for the PIN before the long work begins.
-    fn path_pin(&self) -> Result<Option<String>, Error> {
+    fn path_pin(&self) -> Result<Option<String>> {
         let mut named = self.module.iter().filter(|text| *text != "all");
         let path = named.find_map(|text| match Selection::parse(text) {
             Ok(Selection::Path(path)) => Some(path),
@@ -172,7 +172,7 @@ impl Modules {
         plan: &Plan<W>,
         shared: &Shared<'_>,
         directory: &Path,
-    ) -> Result<Option<Results>, Error> {
+    ) -> Result<Option<Results>> {
         let begin = |path| Results::begin::<W>(path, &report.about, shared.threads, shared.rsa_key_pool);
         let results = shared.results.map(begin).transpose()?;
         let pin = self.path_pin()?;
@@ -194,7 +194,7 @@ impl Modules {
         shared: &Shared<'_>,
         own: &Path,
         pin: Option<&str>,
-    ) -> Result<Participant<Worker<W>, W>, Error> {
+    ) -> Result<Participant<Worker<W>, W>> {
         let absent = |message| {
             let failures = vec![message];
             Participant { runner: None, outcome: Outcome { failures, ..Outcome::of(name.clone(), None) } }
@@ -234,7 +234,7 @@ impl Modules {
 
 impl TokenOptions {
     /// Returns the user PIN of an existing token. Looks at the module before it asks for the PIN.
-    pub fn pin(&self, library: &Path) -> Result<String, Error> {
+    pub fn pin(&self, library: &Path) -> Result<String> {
         if let Some(pin) = &self.pin {
             return Ok(pin.clone());
         }
@@ -255,7 +255,7 @@ impl TokenOptions {
         selection: &Selection,
         library: PathBuf,
         directory: &Path,
-    ) -> Result<(Target, Environment), Error> {
+    ) -> Result<(Target, Environment)> {
         let (known, backend) = match selection {
             Selection::Known(known) => (*known, self.backend.as_deref()),
             Selection::Asynchronous => (Known::Jeton, self.backend.as_deref()),
@@ -270,7 +270,7 @@ impl TokenOptions {
 
 /// Loads a module in a separate process, because a module runs code when it is loaded and may end
 /// the process.
-fn loads(library: &Path) -> Result<(), Error> {
+fn loads(library: &Path) -> Result<()> {
     let mut command = jeton_child::of_role(&Role::LoadModule(library.to_owned()));
     let output = command.output().map_err(Error::io("the driver"))?;
     if output.status.success() {
@@ -290,7 +290,7 @@ pub fn measure_all<W: Work, S>(
     mut participants: Vec<Participant<Worker<W>, W>>,
     plan: &Plan<W>,
     results: Option<Results>,
-) -> Result<Option<Results>, Error> {
+) -> Result<Option<Results>> {
     for Participant { outcome, .. } in &participants {
         if let (Some(results), Some(description)) = (&results, &outcome.description) {
             results.describe(&outcome.name, description)?;
@@ -349,7 +349,7 @@ impl<W: Work> Watcher<W> for Progress {
         self.bar.set_message(format!("{turn}, {module}"));
     }
 
-    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), Error> {
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<()> {
         self.results.as_ref().map_or(Ok(()), |results| results.ran(module, turn, round, sample))
     }
 

@@ -56,7 +56,7 @@ const MAX_THREADS: u64 = 1024;
 
 impl Pipeline {
     /// Runs the command. Fails if a module failed.
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitCode> {
         let algorithms = self.algorithms()?;
         // If the stages use every core, another program interrupts some of them, and a ratio says
         // how the system divides the cores.
@@ -104,7 +104,7 @@ impl Pipeline {
         self.db.clone().unwrap_or_else(|| shared.join("pipeline.db"))
     }
 
-    fn algorithms(&self) -> Result<Vec<String>, Error> {
+    fn algorithms(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for name in &self.ca_key_algo {
             match name.as_str() {

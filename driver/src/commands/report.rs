@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitCode> {
         let page = Page::of(&results::newest(&self.store)?)?;
         let path = &self.html;
         let [store, own] = [&self.store, path].map(|path| path.canonicalize().ok());

@@ -56,7 +56,7 @@ pub struct Tls {
 const MAX_THREADS: u64 = 1024;
 
 impl Tls {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitCode> {
         let options = self.options();
         let selection = Selection::parse(&self.module)?;
         let json = open_output(self.json.as_deref())?;
@@ -104,7 +104,7 @@ impl Tls {
         target: Target,
         environment: &Environment,
         options: &Options,
-    ) -> Result<Participant<Worker<CaseTurn>, CaseTurn>, Error> {
+    ) -> Result<Participant<Worker<CaseTurn>, CaseTurn>> {
         let in_memory = matches!(target, Target::InProcess);
         let job = Job {
             name: selection.name(),
@@ -122,7 +122,7 @@ impl Tls {
 
     /// Returns the module with a fresh token or with the token of the user, and the environment of
     /// its process.
-    fn target(&self, selection: &Selection, directory: &Path) -> Result<(Target, Environment), Error> {
+    fn target(&self, selection: &Selection, directory: &Path) -> Result<(Target, Environment)> {
         let existing = |library: PathBuf| {
             let pin = self.token.pin(&library)?;
             Ok((self.token.existing(library, &pin), Vec::new()))
@@ -145,7 +145,7 @@ impl Tls {
 }
 
 /// Begins a measurement in the result store at `path`, and describes the TLS library there.
-fn store(path: &Path, report: &TlsReport, options: &Options) -> Result<Results, Error> {
+fn store(path: &Path, report: &TlsReport, options: &Options) -> Result<Results> {
     let results = Results::begin::<CaseTurn>(path, &report.about, options.most_threads(), 0)?;
     let library = ModuleDescription {
         description: "rustls".to_owned(),

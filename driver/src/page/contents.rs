@@ -19,7 +19,7 @@ const SIGNING: [&str; 7] =
 /// signature, and one whose time does not.
 const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
 
-pub(super) fn page(measurement: &Measurement<Turn>) -> Result<Page, Error> {
+pub(super) fn page(measurement: &Measurement<Turn>) -> Result<Page> {
     if !measurement.modules.iter().flat_map(|(_, batches)| batches).any(|batch| can_be_drawn(&batch.total)) {
         return Err(Error::Failed("the store has no measurement with a run".to_owned()));
     }
@@ -145,7 +145,7 @@ fn pipeline_facts(measurement: &Measurement<Turn>) -> Vec<(String, String)> {
 }
 
 /// Compares the modules: the time of all stages for each algorithm.
-fn modules(view: &View<'_>) -> Result<Section, Error> {
+fn modules(view: &View<'_>) -> Result<Section> {
     let size = view.largest();
     let rows = view.algorithms.iter().map(|algorithm| (vec![*algorithm], *algorithm, TOTAL));
     let table = view.compared(&["algorithm"], size, rows);
@@ -181,7 +181,7 @@ fn signing(view: &View<'_>) -> Section {
 
 /// Compares the times of the algorithms in one module: in Jeton, or in the first module if Jeton
 /// was not measured.
-fn algorithms(view: &View<'_>) -> Result<Section, Error> {
+fn algorithms(view: &View<'_>) -> Result<Section> {
     const SHOWN: [&str; 4] = ["cert_gen", "cert_verify", "ocsp_sign", "ocsp_verify"];
     let size = view.largest();
     let own = view.modules.iter().find(|module| **module == "jeton").or(view.modules.first());
@@ -214,7 +214,7 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
 }
 
 /// Shows certificates per second over the batch size.
-fn throughput(view: &View<'_>) -> Result<Section, Error> {
+fn throughput(view: &View<'_>) -> Result<Section> {
     let plot = |algorithm: &&str| {
         let series = view.modules.iter().map(|module| {
             let point =
@@ -238,7 +238,7 @@ fn throughput(view: &View<'_>) -> Result<Section, Error> {
 }
 
 /// Shows the sizes of the signed documents, if the store has them.
-fn documents(measurement: &Measurement<Turn>) -> Result<Option<Section>, Error> {
+fn documents(measurement: &Measurement<Turn>) -> Result<Option<Section>> {
     const KIND: &str = "certificate";
     let all = &measurement.documents;
     let algorithms = distinct(all.iter().map(|one| one.algorithm.as_str()));
@@ -308,7 +308,7 @@ fn chart(
     places: &[&str],
     all: &[(&str, plots::RGBColor)],
     value: impl Fn(&str, usize) -> Option<f64>,
-) -> Result<Block, Error> {
+) -> Result<Block> {
     let is_single = places.len() == 1;
     let series = |(at, (name, colour)): (usize, &(&str, plots::RGBColor))| {
         let x = |place: usize| (if is_single { at } else { place }) as f64;

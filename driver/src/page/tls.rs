@@ -5,7 +5,7 @@ use jeton_laboratory::plots::{self, Mark, Series};
 use super::*;
 use crate::tls::{MeasuredCase, case_name, explanation, tables, threads};
 
-pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page, Error> {
+pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page> {
     let mut sections = Vec::new();
     for threads in threads(all) {
         let cases: Vec<_> = all.iter().copied().filter(|one| one.case.threads == threads).collect();
@@ -17,7 +17,7 @@ pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Resul
     Ok(Page { title: "Jeton: TLS handshakes".to_owned(), facts, sections })
 }
 
-fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
+fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section> {
     let text = format!(
         "{} client: the client's rate (median). p50 to p99.9: the server's time for one handshake.",
         explanation(cases)
@@ -31,7 +31,7 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
     Ok(Section { title: format!("{threads} {plural}"), blocks })
 }
 
-fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
+fn latency(threads: usize, case: &MeasuredCase) -> Result<Block> {
     let title = format!("Latency of {}, threads: {threads}", case_name(case));
     let microseconds = |points: &[(f64, f64)]| points.iter().map(|(x, y)| (*x, y * 1e6)).collect();
     let series = [

@@ -40,7 +40,7 @@ struct Work<'a> {
 impl Run<'_> {
     /// Runs the stages. A run reads documents before it verifies them, because it verifies the
     /// bytes that the database returned. In [`STAGES`] these two stages have the opposite order.
-    pub(super) fn run(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<Times, Error> {
+    pub(super) fn run(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<Times> {
         let result = self.stages(engine, database);
         // Destroy the keys even after a failure. The first error is the one to report.
         let cleared = engine.clear();
@@ -49,7 +49,7 @@ impl Run<'_> {
         Ok(times)
     }
 
-    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<Times, Error> {
+    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<Times> {
         let mut clock = Clock::default();
         let key = engine.make_ca(self.profile.ca)?.to_der()?;
         let signer = Signer::of(&key)?;
@@ -69,7 +69,7 @@ impl Run<'_> {
         Ok(work.clock.times())
     }
 
-    fn certificates(&self, work: &mut Work<'_>) -> Result<(), Error> {
+    fn certificates(&self, work: &mut Work<'_>) -> Result<()> {
         let Work { clock, engine, issuer, database, batch } = work;
         let issued = self.time_parts(clock, Stage::CertGen, || self.issue(*engine, issuer))?;
         self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, *batch, &issued))?;
@@ -82,7 +82,7 @@ impl Run<'_> {
         .map(drop)
     }
 
-    fn crl(&self, work: &mut Work<'_>) -> Result<(), Error> {
+    fn crl(&self, work: &mut Work<'_>) -> Result<()> {
         let Work { clock, engine, issuer, database, batch } = work;
         let revoked: Vec<_> = (1..=self.size).map(|serial| revoked(&serial_number(serial))).collect();
         let tbs = self.time(clock, Stage::CrlBuild, || Ok(issuer.crl_tbs(1, &revoked, STATUS_DAYS)?))?;
@@ -96,17 +96,17 @@ impl Run<'_> {
         .map(drop)
     }
 
-    fn ocsp(&self, work: &mut Work<'_>) -> Result<(), Error> {
+    fn ocsp(&self, work: &mut Work<'_>) -> Result<()> {
         let Work { clock, engine, issuer, database, batch } = work;
         let responder = Responder::new(issuer)?;
         let request = |serial| Ok(ocsp_request(issuer, &serial_number(serial))?);
-        let requests = (1..=self.size).map(request).collect::<Result<Vec<_>, Error>>()?;
+        let requests = (1..=self.size).map(request).collect::<Result<Vec<_>>>()?;
         let status = |serial: &[u8]| Ok(Answer::Revoked(revoked(serial)));
         let built: Vec<Vec<u8>> = self.time(clock, Stage::OcspBuild, || {
             let responses = requests
                 .par_iter()
                 .map(|one| Ok(responder.response_tbs(&Query::parse(one)?, STATUS_DAYS, status)?.tbs));
-            responses.collect::<Result<_, Error>>()
+            responses.collect::<Result<_>>()
         })?;
         drop(requests);
         let signed = self.time_parts(clock, Stage::OcspSign, || {
@@ -127,7 +127,7 @@ impl Run<'_> {
     }
 
     /// Generates the subscribers' key pairs, and issues a certificate for each serial number.
-    fn issue(&self, engine: &dyn Engine, issuer: &Issuer) -> Result<InParts<Vec<u8>>, Error> {
+    fn issue(&self, engine: &dyn Engine, issuer: &Issuer) -> Result<InParts<Vec<u8>>> {
         let subscriber = self.profile.subscriber;
         let shared = if let Key::Rsa(_) = subscriber.key { self.rsa_key_pool.min(self.size) } else { 0 };
         let pool = (0..shared).into_par_iter().map(|_| engine.make_subscriber(subscriber));
@@ -140,7 +140,7 @@ impl Run<'_> {
             leaf_tbs(issuer, *serial, &key)
         };
         each_part(&(1..=self.size).collect::<Vec<_>>(), |part| {
-            let part = part.iter().map(prepare).collect::<Result<Vec<_>, Error>>()?;
+            let part = part.iter().map(prepare).collect::<Result<Vec<_>>>()?;
             let signed = part.iter().zip(engine.sign_all(&part)?);
             signed.map(|(tbs, signature)| Ok(assemble(tbs, &issuer.signer, &signature)?)).collect()
         })
@@ -150,19 +150,14 @@ impl Run<'_> {
         &self,
         clock: &mut Clock,
         stage: Stage,
-        work: impl FnOnce() -> Result<InParts<T>, Error>,
-    ) -> Result<Vec<T>, Error> {
+        work: impl FnOnce() -> Result<InParts<T>>,
+    ) -> Result<Vec<T>> {
         let InParts { results, seconds } = self.time(clock, stage, work)?;
         clock.divide(stage, seconds);
         Ok(results)
     }
 
-    fn time<T>(
-        &self,
-        clock: &mut Clock,
-        stage: Stage,
-        work: impl FnOnce() -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    fn time<T>(&self, clock: &mut Clock, stage: Stage, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let name = STAGES[stage as usize].name;
         (self.progress)(name);
         clock.time(stage, work).map_err(|source| match source {
@@ -173,7 +168,7 @@ impl Run<'_> {
 }
 
 /// Returns a subscriber's certificate as bytes to sign.
-fn leaf_tbs(issuer: &Issuer, serial: u64, key: &SubjectPublicKeyInfoOwned) -> Result<Vec<u8>, Error> {
+fn leaf_tbs(issuer: &Issuer, serial: u64, key: &SubjectPublicKeyInfoOwned) -> Result<Vec<u8>> {
     let profile = profile("tls-client").ok_or_else(|| Error::Failed("no profile tls-client".to_owned()))?;
     let order = Order {
         profile,

@@ -16,14 +16,14 @@ const SILENCE: Duration = Duration::from_millis(200);
 pub trait TakesTurns: Sized {
     type Work: Work;
 
-    fn start(job: Job) -> Result<(Self, ModuleDescription), Error>;
+    fn start(job: Job) -> Result<(Self, ModuleDescription)>;
 
-    fn take(&mut self, turn: &Self::Work) -> Result<<Self::Work as Work>::Sample, Error>;
+    fn take(&mut self, turn: &Self::Work) -> Result<<Self::Work as Work>::Sample>;
 }
 
 /// Reads a job and its turns from standard input, and writes events to standard output. Returns at
 /// the end of the input. Returns an error if the input is not a job with turns.
-pub fn run_child<C: TakesTurns>() -> Result<(), Error> {
+pub fn run_child<C: TakesTurns>() -> Result<()> {
     /// An event before the first turn. It has no sample.
     type Plain = Event<()>;
     let job: Job = heard("job").unwrap_or_else(|| Err(Error::Failed("no job".to_owned())))?;
@@ -46,7 +46,7 @@ pub fn run_child<C: TakesTurns>() -> Result<(), Error> {
 }
 
 /// Reads the next message of the parent. `what` names it in an error.
-fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>> {
+fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T>> {
     let message = jeton_child::heard()?;
     Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
 }
@@ -62,7 +62,7 @@ pub struct BatchChild {
 impl TakesTurns for BatchChild {
     type Work = Turn;
 
-    fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
+    fn start(job: Job) -> Result<(Self, ModuleDescription)> {
         let database = Database::open(&job.database)?;
         let (engine, description): (Box<dyn Engine + Send>, _) = match job.target.open()? {
             Some(((module, slot, pin), description)) => {
@@ -77,7 +77,7 @@ impl TakesTurns for BatchChild {
         Ok((Self { job, database, engine, pool }, description))
     }
 
-    fn take(&mut self, turn: &Turn) -> Result<Times, Error> {
+    fn take(&mut self, turn: &Turn) -> Result<Times> {
         let Self { job, database, engine, pool } = self;
         let profile = Profile::named(&turn.algorithm)?;
         let algorithm = &*turn.algorithm;
@@ -102,14 +102,14 @@ impl TakesTurns for BatchChild {
 }
 
 #[cfg(feature = "openssl")]
-fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription)> {
     use super::openssl::OpenSsl;
     Ok((Box::new(OpenSsl::default()), OpenSsl::describe()))
 }
 
 /// Fails, because this tool was built without OpenSSL.
 #[cfg(not(feature = "openssl"))]
-fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription)> {
     let how = "this tool was built without OpenSSL; build it with the cargo feature `openssl`";
     Err(Error::Failed(how.to_owned()))
 }

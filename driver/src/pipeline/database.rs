@@ -63,7 +63,7 @@ impl Table {
 pub(super) type Row = (u64, Vec<u8>);
 
 impl Database {
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -72,7 +72,7 @@ impl Database {
     }
 
     /// Returns the lengths of the longest documents of each algorithm and batch size.
-    pub fn document_sizes(&self) -> Result<Vec<DocumentSize>, Error> {
+    pub fn document_sizes(&self) -> Result<Vec<DocumentSize>> {
         const KINDS: [(&str, &str); 4] = [
             ("CA certificate", "SELECT id AS batch, ca_certificate AS der FROM batches"),
             ("certificate", "SELECT batch, der FROM certificates"),
@@ -103,7 +103,7 @@ impl Database {
         algorithm: &str,
         size: u64,
         ca_certificate: &[u8],
-    ) -> Result<i64, Error> {
+    ) -> Result<i64> {
         let transaction = self.connection.transaction()?;
         forget(&transaction, module, algorithm, size)?;
         transaction.execute(
@@ -115,14 +115,14 @@ impl Database {
         Ok(id)
     }
 
-    pub(super) fn forget_batch(&mut self, module: &str, algorithm: &str, size: u64) -> Result<(), Error> {
+    pub(super) fn forget_batch(&mut self, module: &str, algorithm: &str, size: u64) -> Result<()> {
         let transaction = self.connection.transaction()?;
         forget(&transaction, module, algorithm, size)?;
         Ok(transaction.commit()?)
     }
 
     /// Stores documents in one transaction with one prepared statement. Serial numbers start at 1.
-    pub(super) fn insert(&mut self, table: Table, batch: i64, documents: &[Vec<u8>]) -> Result<(), Error> {
+    pub(super) fn insert(&mut self, table: Table, batch: i64, documents: &[Vec<u8>]) -> Result<()> {
         let transaction = self.connection.transaction()?;
         {
             let mut statement = transaction.prepare(table.insert())?;
@@ -135,7 +135,7 @@ impl Database {
 
     /// Reads the documents of a batch. Another run with the same database may have removed some:
     /// then fewer than `expected` are there.
-    pub(super) fn read(&self, table: Table, batch: i64, expected: u64) -> Result<Vec<Row>, Error> {
+    pub(super) fn read(&self, table: Table, batch: i64, expected: u64) -> Result<Vec<Row>> {
         let mut statement = self.connection.prepare(table.select())?;
         let rows = statement.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let rows = rows.collect::<Result<Vec<_>, _>>()?;

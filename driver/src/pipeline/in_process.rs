@@ -43,7 +43,7 @@ impl InProcess {
 }
 
 impl Engine for InProcess {
-    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned> {
         let private = KeyPair::generate(algorithm)?;
         let key = private.public_key()?;
         self.public = Some(PublicKey::parse(algorithm, &key)?);
@@ -51,16 +51,16 @@ impl Engine for InProcess {
         Ok(key)
     }
 
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         self.private.as_ref().ok_or_else(no_ca)?.sign(message)
     }
 
-    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error> {
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool> {
         let key = self.public.as_ref().ok_or_else(no_ca)?;
         Ok(key.verify(message, signature))
     }
 
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned> {
         let pair = KeyPair::generate(algorithm)?;
         let public_key = pair.public_key()?;
         // A panic in another thread cannot leave this vector in a bad state.
@@ -68,7 +68,7 @@ impl Engine for InProcess {
         Ok(public_key)
     }
 
-    fn clear(&mut self) -> Result<(), Error> {
+    fn clear(&mut self) -> Result<()> {
         *self = Self::default();
         Ok(())
     }
@@ -84,7 +84,7 @@ pub(crate) enum KeyPair {
 }
 
 impl KeyPair {
-    pub(crate) fn generate(algorithm: &Algorithm) -> Result<Self, Error> {
+    pub(crate) fn generate(algorithm: &Algorithm) -> Result<Self> {
         let made = match algorithm.key {
             Key::P256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map(Self::Ecdsa),
             Key::P384 => EcdsaKeyPair::generate(&ECDSA_P384_SHA384_ASN1_SIGNING).map(Self::Ecdsa),
@@ -100,7 +100,7 @@ impl KeyPair {
         made.map_err(|Unspecified| Error::InProcess("generating a key pair"))
     }
 
-    pub(crate) fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    pub(crate) fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned> {
         let der: Result<PublicKeyX509Der<'_>, Unspecified> = match self {
             Self::Ecdsa(pair) => pair.public_key().as_der(),
             Self::Ed25519(pair) => pair.public_key().as_der(),
@@ -119,7 +119,7 @@ impl KeyPair {
     }
 
     /// Signs. Returns the signature in its X.509 form.
-    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let rng = SystemRandom::new();
         let signed = match self {
             Self::Ecdsa(pair) => pair.sign(&rng, message).map(|signature| signature.as_ref().to_vec()),
@@ -161,7 +161,7 @@ enum PublicKey {
 }
 
 impl PublicKey {
-    fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
+    fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self> {
         let rejected = || Error::InProcess("parsing a public key");
         let Some(verification) = verification(algorithm) else {
             let bytes = key.subject_public_key.raw_bytes();

@@ -42,7 +42,7 @@ pub enum Target {
 impl Target {
     /// Loads the module and opens its token. Returns `None` if the engine is not a module.
     #[expect(clippy::type_complexity, reason = "the parts of an open token")]
-    pub fn open(&self) -> Result<Option<((Module, SlotId, String), ModuleDescription)>, Error> {
+    pub fn open(&self) -> Result<Option<((Module, SlotId, String), ModuleDescription)>> {
         let Self::Module { library, reserved, token } = self else { return Ok(None) };
         let module = Module::load(library)?;
         module.initialize(reserved.as_deref())?;

@@ -21,8 +21,8 @@ use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
 use super::engine::Engine;
 use super::job::ModuleDescription;
-use crate::Error;
 use crate::algorithm::{Algorithm, Key};
+use crate::{Error, Result};
 
 /// OpenSSL, without PKCS#11.
 #[derive(Default)]
@@ -50,13 +50,13 @@ impl OpenSsl {
         }
     }
 
-    fn ca(&self) -> Result<&Ca, Error> {
+    fn ca(&self) -> Result<&Ca> {
         self.ca.as_ref().ok_or_else(|| Error::Failed("no CA key was made".to_owned()))
     }
 }
 
 impl Engine for OpenSsl {
-    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned> {
         let private = generate(algorithm)?;
         let key = public_key(&private)?;
         let public =
@@ -72,7 +72,7 @@ impl Engine for OpenSsl {
         Ok(key)
     }
 
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let ca = self.ca()?;
         let sign = || -> Result<Vec<u8>, ErrorStack> {
             let mut signer = match ca.digest {
@@ -87,7 +87,7 @@ impl Engine for OpenSsl {
         sign().map_err(during("signing"))
     }
 
-    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error> {
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool> {
         let ca = self.ca()?;
         let verify = || -> Result<bool, ErrorStack> {
             let mut verifier = match ca.digest {
@@ -99,7 +99,7 @@ impl Engine for OpenSsl {
         verify().map_err(during("verifying"))
     }
 
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned> {
         let pair = generate(algorithm)?;
         let public_key = public_key(&pair)?;
         // A panic in another thread cannot leave this vector in a bad state.
@@ -107,13 +107,13 @@ impl Engine for OpenSsl {
         Ok(public_key)
     }
 
-    fn clear(&mut self) -> Result<(), Error> {
+    fn clear(&mut self) -> Result<()> {
         *self = Self::default();
         Ok(())
     }
 }
 
-fn generate(algorithm: &Algorithm) -> Result<PKey<Private>, Error> {
+fn generate(algorithm: &Algorithm) -> Result<PKey<Private>> {
     let curve = |nid| {
         let group = EcGroup::from_curve_name(nid)?;
         PKey::from_ec_key(EcKey::generate(&group)?)
@@ -142,7 +142,7 @@ struct PrivateKeyInfo {
 /// Makes an ML-DSA key from a random seed. The crate's own function exists only if the tool is
 /// built with the headers of OpenSSL 3.5. So this function encodes the seed as in RFC 9881, 6.
 /// OpenSSL reads this form from version 3.5 on.
-fn generate_ml_dsa(algorithm: &Algorithm) -> Result<PKey<Private>, Error> {
+fn generate_ml_dsa(algorithm: &Algorithm) -> Result<PKey<Private>> {
     let mut private_key = [0; 34];
     private_key[..2].copy_from_slice(&[0x80, 32]);
     rand_bytes(&mut private_key[2..]).map_err(during("generating a key pair"))?;
@@ -157,7 +157,7 @@ fn generate_ml_dsa(algorithm: &Algorithm) -> Result<PKey<Private>, Error> {
     })
 }
 
-fn public_key(pair: &PKey<Private>) -> Result<SubjectPublicKeyInfoOwned, Error> {
+fn public_key(pair: &PKey<Private>) -> Result<SubjectPublicKeyInfoOwned> {
     let der = pair.public_key_to_der().map_err(during("encoding a public key"))?;
     Ok(SubjectPublicKeyInfoOwned::from_der(&der)?)
 }

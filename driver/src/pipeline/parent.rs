@@ -27,7 +27,7 @@ impl<W: Work> Worker<W> {
         job: &Job,
         environment: &[(String, OsString)],
         stall: Duration,
-    ) -> Result<Result<(Self, ModuleDescription), String>, Error> {
+    ) -> Result<Result<(Self, ModuleDescription), String>> {
         let mut command = jeton_child::of_role(&W::ROLE);
         let child = Child::start(command.envs(environment.iter().cloned())).map_err(Error::io("the tool"))?;
         let mut worker = Self { child: Some(child), stall, stage: None, work: std::marker::PhantomData };

@@ -19,16 +19,16 @@ pub(super) struct InParts<T> {
 /// the items of a part one after the other. Returns the error of the first item that fails.
 pub(super) fn in_parts<I: Sync, T: Send>(
     items: &[I],
-    work: impl Fn(&I) -> Result<T, Error> + Sync,
-) -> Result<InParts<T>, Error> {
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<InParts<T>> {
     each_part(items, |items| items.iter().map(&work).collect())
 }
 
 /// Does `work` with each part, like [`in_parts`]. It returns a result for each item.
 pub(super) fn each_part<I: Sync, T: Send>(
     items: &[I],
-    work: impl Fn(&[I]) -> Result<Vec<T>, Error> + Sync,
-) -> Result<InParts<T>, Error> {
+    work: impl Fn(&[I]) -> Result<Vec<T>> + Sync,
+) -> Result<InParts<T>> {
     let threads = rayon::current_num_threads();
     let length = (items.len() / (PARTS * threads)).clamp(1, ITEMS);
     let part = |items: &[I]| {

@@ -44,7 +44,7 @@ impl Pkcs11 {
         pin: &str,
         threads: usize,
         asynchronous: bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let sessions = PerThread::new(threads, || module.open_session(slot, Access::ReadWrite))?;
         sessions.mine().login(User::User, Some(pin))?;
         let open = || (0..ITEMS).map(|_| module.open_async_session(slot, Access::ReadWrite)).collect();
@@ -59,11 +59,11 @@ impl Pkcs11 {
         })
     }
 
-    fn ca(&self) -> Result<&Ca, Error> {
+    fn ca(&self) -> Result<&Ca> {
         self.ca.as_ref().ok_or_else(|| Error::Failed("no CA key was made".to_owned()))
     }
 
-    fn signer(&self, key: &SubjectPublicKeyInfoOwned) -> Result<Signer, Error> {
+    fn signer(&self, key: &SubjectPublicKeyInfoOwned) -> Result<Signer> {
         let signer = Signer::of(&key.to_der()?)?;
         if self.mechanisms.contains(&signer.mechanism.kind) {
             Ok(signer)
@@ -79,7 +79,7 @@ impl Pkcs11 {
         algorithm: &Algorithm,
         token: bool,
         id: &[u8],
-    ) -> Result<(ObjectHandle, ObjectHandle), Error> {
+    ) -> Result<(ObjectHandle, ObjectHandle)> {
         let key_type = algorithm.key_type()?;
         let mechanism = key_type.mechanism;
         if !self.mechanisms.contains(&mechanism.kind) {
@@ -116,11 +116,7 @@ impl Pkcs11 {
             .into())
     }
 
-    fn public_key(
-        &self,
-        algorithm: &Algorithm,
-        key: ObjectHandle,
-    ) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn public_key(&self, algorithm: &Algorithm, key: ObjectHandle) -> Result<SubjectPublicKeyInfoOwned> {
         let session = self.sessions.mine();
         algorithm.public_key(|kind, capacity| {
             let read = session.attribute_within(key, kind, capacity);
@@ -135,7 +131,7 @@ impl Pkcs11 {
 }
 
 impl Engine for Pkcs11 {
-    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned> {
         self.variant.store(0, Ordering::Relaxed);
         let (public, private) = self.generate(algorithm, true, b"jeton-pipeline-ca")?;
         let key = self.public_key(algorithm, public)?;
@@ -144,7 +140,7 @@ impl Engine for Pkcs11 {
         Ok(key)
     }
 
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let ca = self.ca()?;
         let session = self.sessions.mine();
         let mut signature = vec![0; ca.signature_length];
@@ -155,7 +151,7 @@ impl Engine for Pkcs11 {
         Ok(ca.signer.encoded(signature)?)
     }
 
-    fn sign_all(&self, messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
+    fn sign_all(&self, messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
         let Some(sessions) = &self.asynchronous else {
             return messages.iter().map(|message| self.sign(message)).collect();
         };
@@ -176,17 +172,17 @@ impl Engine for Pkcs11 {
         Ok(signatures)
     }
 
-    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error> {
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool> {
         let ca = self.ca()?;
         Ok(ca.signer.verify(&self.sessions.mine(), ca.public, message, signature)?)
     }
 
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned> {
         let (public, _private) = self.generate(algorithm, false, b"jeton-subscriber")?;
         self.public_key(algorithm, public)
     }
 
-    fn clear(&mut self) -> Result<(), Error> {
+    fn clear(&mut self) -> Result<()> {
         self.ca = None;
         let made = std::mem::take(&mut *self.made());
         let session = self.sessions.mine();

@@ -101,7 +101,7 @@ impl Plan<Turn> {
 pub trait Watcher<W: Work> {
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), Error>;
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<()>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
@@ -161,7 +161,7 @@ pub fn measure<W: Work, R: Runner<W>>(
     participants: &mut [Participant<R, W>],
     plan: &Plan<W>,
     watcher: &mut dyn Watcher<W>,
-) -> Result<(), Error> {
+) -> Result<()> {
     for group in &plan.groups {
         let mut active: Vec<_> = (0..participants.len()).collect();
         active.retain(|index| run_turn(&mut participants[*index], &group.warm_up, watcher).is_some());
@@ -210,7 +210,7 @@ fn measure_work<W: Work, R: Runner<W>>(
     plan: &Plan<W>,
     work: &W,
     watcher: &mut dyn Watcher<W>,
-) -> Result<(), Error> {
+) -> Result<()> {
     const BASELINE: usize = 0;
     let mut runs: Vec<Runs<W::Sample>> = participants.iter().map(|_| Runs::default()).collect();
     for round in 1.. {
@@ -346,7 +346,7 @@ mod tests {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
-        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<(), Error> {
+        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<()> {
             Ok(())
         }
 
@@ -367,12 +367,14 @@ mod tests {
         std::array::from_fn(|_| StageTimes { seconds, parts: Vec::new() })
     }
 
-    fn participants(fakes: Vec<Fake>) -> Vec<Participant<Fake, Turn>> {
+    /// Returns a base that drifts, and `module`.
+    fn participants(module: Option<Fake>) -> Vec<Participant<Fake, Turn>> {
         let start = |fake: Fake| {
             let outcome = Outcome::of(fake.name.to_owned(), None);
             Participant { runner: Some(fake), outcome }
         };
-        fakes.into_iter().map(start).collect()
+        let base = Fake { name: "base", stage: 1.0, answer: drifts };
+        std::iter::once(base).chain(module).map(start).collect()
     }
 
     fn plan(sizes: &[u64]) -> Plan<Turn> {
@@ -381,10 +383,7 @@ mod tests {
 
     #[test]
     fn a_ratio_compares_runs_of_the_same_rounds() {
-        let mut participants = participants(vec![
-            Fake { name: "base", stage: 1.0, answer: drifts },
-            Fake { name: "module", stage: 1.5, answer: drifts },
-        ]);
+        let mut participants = participants(Some(Fake { name: "module", stage: 1.5, answer: drifts }));
         let mut notes = Notes::default();
         measure(&mut participants, &plan(&[8]), &mut notes).expect("no watcher fails");
         let of = |participant: usize| &participants[participant].outcome.measured[0];
@@ -423,10 +422,7 @@ mod tests {
             2 => Answer::Lost("killed".to_owned()),
             _ => Answer::Ran(times(1.0)),
         };
-        let mut participants = participants(vec![
-            Fake { name: "base", stage: 1.0, answer: drifts },
-            Fake { name: "module", stage: 1.0, answer: dies },
-        ]);
+        let mut participants = participants(Some(Fake { name: "module", stage: 1.0, answer: dies }));
         let plan = plan(&[8, 16]);
         measure(&mut participants, &plan, &mut Notes::default()).expect("no watcher fails");
         let outcome = &participants[1].outcome;
@@ -441,10 +437,7 @@ mod tests {
     #[test]
     fn an_algorithm_that_a_module_lacks_is_tried_once() {
         let lacks = |_: &Turn, _: f64| Answer::NotAvailable("no CKM_EDDSA".to_owned());
-        let mut participants = participants(vec![
-            Fake { name: "base", stage: 1.0, answer: drifts },
-            Fake { name: "module", stage: 1.0, answer: lacks },
-        ]);
+        let mut participants = participants(Some(Fake { name: "module", stage: 1.0, answer: lacks }));
         let mut notes = Notes::default();
         measure(&mut participants, &plan(&[8]), &mut notes).expect("no watcher fails");
         assert_eq!(
@@ -456,7 +449,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_keeps_what_was_measured() {
-        let mut participants = participants(vec![Fake { name: "base", stage: 1.0, answer: drifts }]);
+        let mut participants = participants(None);
         let plan = plan(&[1, 2, 4]);
         // One turn warms up.
         let mut notes = Notes { stop_after: Some(1 + MIN_RUNS + 2), ..Notes::default() };

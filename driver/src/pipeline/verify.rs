@@ -24,17 +24,12 @@ pub(super) fn verify_all(
     expected: &[u8],
     document: Document,
     rows: &[Row],
-) -> Result<InParts<()>, Error> {
+) -> Result<InParts<()>> {
     in_parts(rows, |row| verify_one(engine, expected, document, row))
 }
 
 /// Verifies one stored document. `expected` is the algorithm of its signature in DER.
-fn verify_one(
-    engine: &dyn Engine,
-    expected: &[u8],
-    document: Document,
-    (serial, der): &Row,
-) -> Result<(), Error> {
+fn verify_one(engine: &dyn Engine, expected: &[u8], document: Document, (serial, der): &Row) -> Result<()> {
     let name = match document {
         Document::Certificate => "certificate",
         Document::Crl => "CRL",

@@ -23,12 +23,12 @@ pub struct CaseChild {
 impl TakesTurns for CaseChild {
     type Work = CaseTurn;
 
-    fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
+    fn start(job: Job) -> Result<(Self, ModuleDescription)> {
         let (token, description) = open(&job.target)?;
         Ok((Self { token, keys: None, case: None }, description))
     }
 
-    fn take(&mut self, asked: &CaseTurn) -> Result<Sides<Turn>, Error> {
+    fn take(&mut self, asked: &CaseTurn) -> Result<Sides<Turn>> {
         if self.case.as_ref().is_none_or(|(case, ..)| *case != asked.case) {
             self.case = Some(self.prepare(asked)?);
         }
@@ -47,7 +47,7 @@ impl TakesTurns for CaseChild {
 
 impl CaseChild {
     /// Makes the servers of a case, and counts the handshakes that fit into a turn.
-    fn prepare(&mut self, asked: &CaseTurn) -> Result<(Case, Sides<Pair>, usize), Error> {
+    fn prepare(&mut self, asked: &CaseTurn) -> Result<(Case, Sides<Pair>, usize)> {
         let case = asked.case;
         let keys = self.keys(case.key)?;
         let pair = |key| Pair::new(key, case.version, case.exchange, case.handshake);
@@ -63,7 +63,7 @@ impl CaseChild {
     }
 
     /// Returns keys of this type. Without a token, both are in memory.
-    fn keys(&mut self, kind: KeyKind) -> Result<&Sides<Arc<CertifiedKey>>, Error> {
+    fn keys(&mut self, kind: KeyKind) -> Result<&Sides<Arc<CertifiedKey>>> {
         if self.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
             let token = self.token.as_mut().map_or_else(|| in_memory(kind), |token| token.generate(kind))?;
             let memory = Arc::new(in_memory(kind)?);
@@ -73,7 +73,7 @@ impl CaseChild {
     }
 }
 
-fn open(target: &Target) -> Result<(Option<TokenKeys>, ModuleDescription), Error> {
+fn open(target: &Target) -> Result<(Option<TokenKeys>, ModuleDescription)> {
     match target.open()? {
         Some(((module, slot, pin), description)) => {
             Ok((Some(TokenKeys::open(&module, slot, &pin)?), description))

@@ -36,7 +36,7 @@ impl Pair {
         version: TlsVersion,
         exchange: Exchange,
         resumption: Resumption,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let provider = CryptoProvider { kx_groups: vec![exchange.group()], ..aws_lc_rs::default_provider() };
         let provider = Arc::new(provider);
         let versions = [version.supported()];
@@ -64,7 +64,7 @@ impl Pair {
     }
 
     /// Returns the same server with another client, which has its own sessions.
-    pub(super) fn with_own_client(&self) -> Result<Self, Error> {
+    pub(super) fn with_own_client(&self) -> Result<Self> {
         let mut client = ClientConfig::clone(&self.client);
         if self.resumption == Resumption::Resumed {
             client.resumption = ClientSessions::in_memory_sessions(8);
@@ -78,7 +78,7 @@ impl Pair {
     }
 
     /// Makes one handshake. Fails if it is full instead of resumed, or resumed instead of full.
-    pub(super) fn shake(&self, buffer: &mut Vec<u8>) -> Result<Times, Error> {
+    pub(super) fn shake(&self, buffer: &mut Vec<u8>) -> Result<Times> {
         let (times, kind) = self.exchange(buffer)?;
         match (self.resumption, kind) {
             (Resumption::Full, Some(HandshakeKind::Full))
@@ -89,7 +89,7 @@ impl Pair {
         }
     }
 
-    fn exchange(&self, buffer: &mut Vec<u8>) -> Result<(Times, Option<HandshakeKind>), Error> {
+    fn exchange(&self, buffer: &mut Vec<u8>) -> Result<(Times, Option<HandshakeKind>)> {
         let mut times = Times::default();
         // The name is a constant and valid.
         let name = ServerName::try_from(NAME).map_err(|error| Error::Failed(error.to_string()))?;
@@ -116,7 +116,7 @@ fn transfer<S: SideData, R: SideData>(
     receiver: &mut ConnectionCommon<R>,
     receiving: &mut Duration,
     buffer: &mut Vec<u8>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let memory = |error: std::io::Error| Error::Failed(format!("TLS: {error}"));
     let start = Instant::now();
     buffer.clear();

@@ -26,7 +26,7 @@ pub(super) const NAME: &str = "localhost";
 const LABEL: &[u8] = b"jeton-tls";
 const DAYS: u32 = 7;
 
-pub(super) fn in_memory(kind: KeyKind) -> Result<CertifiedKey, Error> {
+pub(super) fn in_memory(kind: KeyKind) -> Result<CertifiedKey> {
     let pkcs8 = pkcs8(kind).map_err(|Unspecified| Error::InProcess("generating a key pair"))?;
     let der = PrivatePkcs8KeyDer::from(pkcs8).into();
     let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&der).map_err(failed)?;
@@ -57,14 +57,14 @@ pub(super) struct TokenKeys {
 }
 
 impl TokenKeys {
-    pub(super) fn open(module: &Module, slot: SlotId, pin: &str) -> Result<Self, Error> {
+    pub(super) fn open(module: &Module, slot: SlotId, pin: &str) -> Result<Self> {
         let session = module.open_session(slot, Access::ReadWrite)?;
         session.login(User::User, Some(pin))?;
         let token = Token::open(module, slot, None).map_err(token_error)?;
         Ok(Self { token, session, mechanisms: module.mechanisms(slot)?, made: Vec::new() })
     }
 
-    pub(super) fn generate(&mut self, kind: KeyKind) -> Result<CertifiedKey, Error> {
+    pub(super) fn generate(&mut self, kind: KeyKind) -> Result<CertifiedKey> {
         let mut key_type = KeyType::parse(kind.key_type())?;
         let mechanism = key_type.mechanism.kind;
         if !self.mechanisms.contains(&mechanism) {
@@ -104,7 +104,7 @@ impl Drop for TokenKeys {
     }
 }
 
-fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey, Error> {
+fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey> {
     // A client finds a certificate by its subject, so the certificate of each key has a different
     // subject.
     let subject = format!("CN={NAME},O={}", name_of(kind));

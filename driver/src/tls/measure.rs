@@ -230,14 +230,14 @@ fn mean(seconds: &[f64]) -> f64 {
 }
 
 /// Makes `count` handshakes in each thread. All threads begin at the same time.
-pub(super) fn turn(pair: &Pair, threads: usize, count: usize) -> Result<Turn, Error> {
+pub(super) fn turn(pair: &Pair, threads: usize, count: usize) -> Result<Turn> {
     let barrier = Barrier::new(threads);
     let work = || {
         let own = pair.with_own_client();
         barrier.wait();
         let own = own?;
         let mut buffer = Vec::new();
-        (0..count).map(|_| own.shake(&mut buffer)).collect::<Result<Vec<_>, Error>>()
+        (0..count).map(|_| own.shake(&mut buffer)).collect::<Result<Vec<_>>>()
     };
     let done: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();

@@ -1,5 +1,7 @@
 //! A vector in a form that any interface can carry out, and the judgement of the result.
 
+#![allow(missing_docs, reason = "fields have the names of the algorithms' standards, as RFC 8017")]
+
 use crate::{Curve, deviations::deviation};
 
 /// A vector of a set.
@@ -37,7 +39,6 @@ pub enum Expected {
 /// - `Kem` encapsulates with the public key of ML-KEM, and decapsulates `ciphertext`. The result of
 ///   an encapsulation is not compared: random bytes of a vector are no input of PKCS#11.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub enum Operation {
     Verify { key: PublicKey, scheme: Scheme, message: Vec<u8>, signature: Vec<u8> },
     Digest { hash: String, message: Vec<u8>, digest: Vec<u8> },
@@ -54,7 +55,6 @@ pub enum Operation {
 
 /// A public key that verifies signatures. The family of a stateful key is HSS, XMSS or XMSSMT.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     Dsa { p: Vec<u8>, q: Vec<u8>, g: Vec<u8>, y: Vec<u8> },
@@ -65,7 +65,6 @@ pub enum PublicKey {
 
 /// A signature scheme with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub enum Scheme {
     Pkcs1 { hash: String },
     Pss { hash: String, mgf: String, salt_len: usize },
@@ -79,7 +78,6 @@ pub enum Scheme {
 
 /// The parameters of a symmetric cipher. A cipher that lacks a parameter ignores it.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub struct Parameter {
     pub iv: Vec<u8>,
     pub aad: Vec<u8>,
@@ -89,7 +87,6 @@ pub struct Parameter {
 
 /// A MAC with its parameters.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub enum Mac {
     Cmac,
     Xcbc,
@@ -99,7 +96,6 @@ pub enum Mac {
 
 /// The padding of an RSA encryption.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub enum Padding {
     Pkcs1,
     Oaep { hash: String, mgf: String, label: Vec<u8> },
@@ -107,7 +103,6 @@ pub enum Padding {
 
 /// A private RSA key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields have the names of RFC 8017")]
 pub struct RsaKey {
     pub n: Vec<u8>,
     pub e: Vec<u8>,
