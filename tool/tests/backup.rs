@@ -433,7 +433,7 @@ fn a_full_disk_leaves_no_backup() {
     let mut command = Command::new("bash");
     command.args(["-c", &script]).current_dir(tool.path());
     command.env("JETON_CONF", tool.file("conf")).env("JETON_DIR", tool.file("tokens"));
-    fails(1, &mut command);
+    fails(10, &mut command);
     assert!(!tool.has("small"));
     assert!(!tool.files("tokens").iter().any(|name| name.ends_with(".backup")));
 }

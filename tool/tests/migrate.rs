@@ -335,7 +335,7 @@ fn a_migration_that_is_killed_leaves_no_half_token() {
 #[test]
 fn a_full_disk_leaves_no_half_token() {
     let Some(migration) = migration() else { return };
-    migration.leaves_no_half_token_on_a_full_disk("400k", &[]);
+    migration.leaves_no_half_token_on_a_full_disk("300k", &[]);
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn migrations_that_run_together_make_one_token() {
 fn a_full_disk_leaves_no_half_token_of_a_stored_token() {
     for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
-        migration.leaves_no_half_token_on_a_full_disk("400k", &LABEL);
+        migration.leaves_no_half_token_on_a_full_disk("300k", &LABEL);
     }
 }
 
