@@ -65,8 +65,8 @@ impl OpenFile {
         })
     }
 
-    /// Runs `write`. If the disk is full, frees the space of the reserve too, and runs `write` once
-    /// more. Then allocates the reserve again.
+    /// Runs `write`. If the disk is full, frees the space of the reserve too, and runs `write`
+    /// again, at last without zeros in place of what it removes. Then allocates the reserve again.
     pub(super) fn write_with_reserve<T>(
         &self,
         what: &str,
@@ -86,7 +86,9 @@ impl OpenFile {
             let _ = zero("FAST");
             outcome = self.write(what, &mut work);
             let _ = zero("ON");
-            warn!(file = %self.path.display(), "the disk is full: old bytes of large objects stay in the file");
+            if outcome.is_ok() {
+                warn!(file = %self.path.display(), "the disk is full: old bytes of large objects stay in the file");
+            }
         }
         self.shrink_log();
         self.take_reserve();

@@ -200,8 +200,8 @@ struct TokenRow {
     file: Option<PathBuf>,
 }
 
-/// Describes slots. Also returns an error for the first token file that cannot be opened. Finalizes
-/// the module of Jeton: this process opens the files of the tokens itself.
+/// Describes slots. Also returns the error of [`token_file::all_again`]. Finalizes the module of
+/// Jeton: this process opens the files of the tokens itself.
 fn rows(option: &ModuleOption, module: &Module, slots: &[Slot]) -> Result<(Vec<Row>, Option<Error>), Error> {
     if option.name() != "jeton" {
         let public = |slot: &Slot| {
