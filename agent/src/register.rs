@@ -15,7 +15,7 @@ use tracing::{error, warn};
 use crate::budget::WAIT;
 use crate::figures::Figures;
 use crate::peer::Peer;
-use crate::rules::{Rules, Verdict};
+use crate::rules::{Memory, Rules, Verdict};
 use crate::{Agent, CONNECTION, lock};
 
 /// The most connections at the same time. The agent also stays below its limit of descriptors.
@@ -144,7 +144,7 @@ impl Register {
 impl Open {
     /// Returns what the connections of a client share.
     fn client(&mut self, identity: &str, verdict: &Verdict) -> Arc<Client> {
-        let limit = verdict.rule().and_then(|rule| rule.memory).unwrap_or(MEMORY);
+        let limit = verdict.rule().and_then(|rule| rule.memory).map_or(MEMORY, Memory::bytes);
         let rule = if let Verdict::Rule(number, _) = verdict { Some(*number) } else { None };
         let new = || {
             let (requests, memory) = (Quota::new(limit), Quota::new(limit));

@@ -262,6 +262,9 @@ fn a_check_says_what_is_wrong() {
         ),
     ] {
         fs::write(&rules, text).expect("a file");
+        ("[[client]]\nsessions = 0\n", "sessions = 0"),
+        ("[[client]]\ncalls-per-second = 0\n", "calls-per-second = 0"),
+        ("[[client]]\nmemory = 262143\n", "at least 262144 bytes"),
         let (code, said) = run(&["--check"]);
         assert!(code == Some(1) && said.contains(wrong), "{said}");
     }
