@@ -17,7 +17,7 @@ use jeton::token::with_handle;
 use jeton_agent_wire::channel::{Channel, KEPT, STAY};
 use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as wire, Malformed, Reply, Request};
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use crate::budget::{Budget, WAIT};
 use crate::given::{drop_room, room};
@@ -259,7 +259,7 @@ impl Connection<'_> {
             Request::Applications => Reply::Applications(self.agent.list()),
             Request::Lock(client) => self.agent.lock_out(client, &self.standing),
             _ if matches!(self.standing.verdict, Verdict::Refused) => {
-                self.note_refusal();
+                self.standing.note_refusal("no rule allows this client");
                 Reply::Refused(REFUSED)
             }
             Request::Start { version, .. } | Request::Join { version, .. } if version != wire::VERSION => {
@@ -295,17 +295,5 @@ impl Drop for Connection<'_> {
             }
         }
         self.agent.register.remove(&self.standing);
-    }
-}
-
-impl Connection<'_> {
-    /// Counts a connection that no rule allows. At the default level the log names each client
-    /// once.
-    fn note_refusal(&self) {
-        let client = self.peer();
-        match self.client().figures.refused_connections.fetch_add(1, Ordering::Relaxed) {
-            0 => error!(client, "no rule allows this client"),
-            _ => debug!(client, "no rule allows this client"),
-        }
     }
 }

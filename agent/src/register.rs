@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use jeton::quota::{Permit, Quota};
 use jeton_agent_wire::Reply;
-use tracing::{error, warn};
+use tracing::{debug, error};
 
 use crate::budget::WAIT;
 use crate::figures::Figures;
@@ -130,7 +130,7 @@ impl Register {
             }
             self.remove(&standing);
         }
-        warn!(client = standing.identity, "too many connections");
+        standing.note_refusal("too many connections, or no memory of the client for one more");
         None
     }
 
@@ -138,6 +138,17 @@ impl Register {
     pub(crate) fn remove(&self, standing: &Standing) {
         lock(&self.open).standings.remove(&standing.number);
         standing.client.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Standing {
+    /// Counts a connection that is refused. At the default level the log names each client once.
+    pub(crate) fn note_refusal(&self, reason: &str) {
+        let client = &self.identity;
+        match self.client.figures.refused_connections.fetch_add(1, Ordering::Relaxed) {
+            0 => error!(client, reason, "a connection is refused"),
+            _ => debug!(client, reason, "a connection is refused"),
+        }
     }
 }
 
