@@ -204,6 +204,9 @@ impl Agent {
     /// Their tickets are void: a login needs the PIN. So are those of a client that has not
     /// connected since the start.
     pub(crate) fn lock_out(&self, client: Option<&str>, asks: &Standing) -> Reply<'static> {
+        if client == Some("") {
+            return Reply::Refused("the name of a client is empty");
+        }
         let open = lock(&self.register.open);
         let written = self.tickets.lock(client);
         let ends = |standing: &Standing| {

@@ -111,6 +111,13 @@ fn a_locked_client_needs_its_pin_again() {
     assert_eq!(lock(&socket(directory), Some("uid 4711")).expect("an answer"), None);
     assert!(fs::read(directory.join("ticket.locked")).expect("a list").ends_with(b"uid 4711\x01"));
     assert!(peer.is_served());
+    // A variable of a shell that is not set is not all clients.
+    assert!(lock(&socket(directory), Some("")).is_err());
+    {
+        let mut other = Peer::started(directory);
+        let session = other.open(slot);
+        assert_eq!(other.resume(session, &ticket), CKR_OK);
+    }
     let ended = lock(&socket(directory), Some(&listed[0].client)).expect("an answer");
     assert!(ended.is_some_and(|connections| connections >= 1));
     assert!(!peer.is_served());
