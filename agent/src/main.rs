@@ -174,9 +174,16 @@ fn protect() -> Result<(), String> {
 impl Arguments {
     /// Returns the file of rules. Without the option, there may be none.
     fn rules(&self) -> Option<&Path> {
-        let packaged = Some(Path::new(RULES)).filter(|path| fs::symlink_metadata(path).is_ok());
-        self.rules.as_deref().or(packaged)
+        self.rules.as_deref().or_else(|| unless_missing(Path::new(RULES)))
     }
+}
+
+/// Returns the path unless nothing is there. Without rules everyone may do everything, so a file
+/// that the agent cannot look at must not count as absent: reading it fails.
+fn unless_missing(path: &Path) -> Option<&Path> {
+    let found = fs::symlink_metadata(path);
+    let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    (!is_missing).then_some(path)
 }
 
 /// Returns the socket that systemd passes to this process (sd_listen_fds(3)). A peer of a TCP
@@ -217,4 +224,24 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let bound = UnixListener::bind(path);
     rustix::process::umask(old);
     bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rules_that_do_not_exist_are_absent() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        assert_eq!(unless_missing(&path("missing")), None);
+        assert_eq!(unless_missing(&path("missing/rules.toml")), None);
+        fs::write(path("file"), "").expect("a file");
+        std::os::unix::fs::symlink(path("loop"), path("loop")).expect("a link");
+        std::os::unix::fs::symlink(path("missing"), path("dangling")).expect("a link");
+        // ENOTDIR and ELOOP are as EACCES and EIO: nothing says that there are no rules.
+        for there in ["file", "dangling", "file/rules.toml", "loop/rules.toml"] {
+            assert_eq!(unless_missing(&path(there)), Some(&*path(there)), "{there}");
+        }
+    }
 }
