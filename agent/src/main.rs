@@ -1,10 +1,10 @@
 //! The program `jeton-agent`: its command line, its sockets, and what protects its memory.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, FromRawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,7 +40,8 @@ struct Arguments {
     /// The permissions of the socket, in octal digits.
     #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
     mode: u32,
-    /// The directory of the key that seals tickets, by which logins survive a restart.
+    /// The directory of the key that seals tickets, by which logins survive a restart. The agent
+    /// makes it, but not its parents.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
     /// The file of rules: which user may do what. By default /etc/jeton/jeton-agent.toml, if there
@@ -87,6 +88,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let path = path.display().to_string();
         move |error: io::Error| format!("{path}: {error}")
     };
+    make_state(&arguments.state).map_err(named(&arguments.state))?;
     let key = arguments.state.join("ticket.key");
     let tickets = Tickets::open(&key).map_err(named(&key))?;
     let rules = Rules::read(arguments.rules())?;
@@ -141,6 +143,14 @@ fn check(arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;
     let text = if rules.are_given() { "The rules are right." } else { "There are no rules." };
     printed(writeln!(io::stdout(), "{text}"))
+}
+
+/// Makes the directory of the key of tickets, if it is missing. Only the agent may look into it.
+fn make_state(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 /// Returns the result of a write to standard output. A closed pipe is no error.
