@@ -95,8 +95,8 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if !rules.are_given() {
         eprintln!("jeton-agent: there is no file of rules: who may connect may do what the PINs allow");
     }
-    for reason in rules.missing_pins() {
-        eprintln!("jeton-agent: no PIN for a login by the agent: {reason}");
+    for fault in rules.faults() {
+        eprintln!("jeton-agent: {fault}");
     }
     let address = rules.tls.as_ref().map(|tls| tls.listen);
     // SIGHUP never takes rules away: a file that is gone is wrong.
@@ -135,9 +135,9 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 /// Reads what the agent would read.
 fn check(arguments: &Arguments) -> Result<(), String> {
     let rules = Rules::read(arguments.rules())?;
-    let missing = rules.missing_pins();
-    if !missing.is_empty() {
-        return Err(format!("no PIN for a login by the agent: {}", missing.join("; ")));
+    let faults = rules.faults();
+    if !faults.is_empty() {
+        return Err(faults.join("; "));
     }
     Settings::load(None, Threads::Forbidden)
         .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;

@@ -188,7 +188,7 @@ impl Agent {
     /// that would now be refused, or have another rule, end.
     pub fn reload(&self, path: Option<&Path>) -> Result<(), String> {
         let rules = Rules::read(path)?;
-        rules.missing_pins().iter().for_each(|reason| error!(reason, "no PIN for a login by the agent"));
+        rules.faults().iter().for_each(|fault| error!("{fault}"));
         let mut open = lock(&self.register.open);
         let listen = |rules: &Rules| rules.tls.as_ref().map(|tls| tls.listen);
         if listen(&open.rules) != listen(&rules) {

@@ -144,10 +144,12 @@ impl Rules {
         self.is_given
     }
 
-    /// Returns what is wrong with the PINs of the agent's own logins.
-    pub fn missing_pins(&self) -> Vec<String> {
+    /// Returns what is wrong now, but does not stop the agent: it may serve other clients.
+    pub fn faults(&self) -> Vec<String> {
         let of_rule = |rule: &Arc<Rule>| rule.login.as_ref().and_then(|_| rule.pin().err());
-        self.clients.iter().filter_map(of_rule).collect()
+        let pins = self.clients.iter().filter_map(of_rule);
+        let pins = pins.map(|reason| format!("no PIN for a login by the agent: {reason}"));
+        pins.chain(self.tls.as_ref().and_then(tls::Section::ended_list)).collect()
     }
 
     /// Returns what the rules say of a peer, whose certificate has to be valid and not revoked now.
