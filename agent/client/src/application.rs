@@ -107,10 +107,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Application {
-    /// Connects to an agent. `single` says that the module may create no threads, and `is_again`
-    /// that the parent of this process was an application.
-    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
-        self.pool.start(parameters, single, is_again)
+    /// Connects to an agent for `C_Initialize`, which was called at this time: see [`Pool::start`].
+    pub fn start(
+        &self,
+        parameters: Option<&str>,
+        single: bool,
+        is_again: bool,
+        called: Instant,
+    ) -> Result<(), Refusal> {
+        self.pool.start(parameters, single, is_again, called)
     }
 
     pub fn end(&self) {
