@@ -16,7 +16,7 @@ use jeton::quota::Permit;
 use jeton::token::with_handle;
 use jeton_agent_wire::channel::{Channel, KEPT, STAY};
 use jeton_agent_wire::wait::Stream;
-use jeton_agent_wire::{self as wire, Malformed, Reply, Request};
+use jeton_agent_wire::{self as wire, Malformed, Opening, Reply, Request};
 use tracing::{error, info, warn};
 
 use crate::budget::{Budget, WAIT};
@@ -240,11 +240,13 @@ impl Connection<'_> {
             self.number = *number;
             wire::start(frame);
             wire::append(&Reply::Answers(*number), frame)?;
-            let mut calls =
-                || self.calls(application, (*session, *generation), *count, message, frame, budget);
-            match object {
-                0 => calls(),
-                object => with_handle(ObjectHandle(*object), calls),
+            let mut calls = |frame: &mut Vec<u8>| {
+                self.calls(application, (*session, *generation), *count, message, frame, budget)
+            };
+            match (session, generation, object) {
+                (0, 1.., _) => self.open(application, Opening(*generation), frame, calls),
+                (.., 0) => calls(frame),
+                (.., object) => with_handle(ObjectHandle(*object), || calls(frame)),
             }?;
             return Ok(wire::finish(frame)?);
         }
