@@ -11,7 +11,8 @@ use jeton::id::{SessionHandle, SlotId};
 use jeton::token::Identity;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
-    self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Reply, State, otp,
+    self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Opening, Reply, State,
+    otp,
 };
 use serde_bytes::Bytes;
 use tracing::warn;
@@ -47,9 +48,20 @@ impl Connection<'_> {
             warn!(?error, "cannot list the tokens");
         }
         let (standing, connections) = (Arc::clone(&self.standing), AtomicUsize::new(1));
-        let (since, (is_ended, tickets, ended, refused, pace)) = (Instant::now(), Default::default());
-        let application =
-            Application { module, standing, is_ended, since, connections, tickets, ended, refused, pace };
+        let (since, (is_ended, tickets, ended)) = (Instant::now(), Default::default());
+        let (opened, refused, pace) = Default::default();
+        let application = Application {
+            module,
+            standing,
+            is_ended,
+            since,
+            connections,
+            tickets,
+            ended,
+            opened,
+            refused,
+            pace,
+        };
         let application = Arc::new(application);
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
@@ -70,6 +82,35 @@ impl Connection<'_> {
         application.connections.fetch_add(1, Ordering::AcqRel);
         self.application = Some((name, Arc::clone(application)));
         self.started(name)
+    }
+
+    /// Carries out a request that opens a session, unless it is late. Another attempt for the same
+    /// session closes what the last one opened: its answer was lost.
+    pub(crate) fn open(
+        &self,
+        application: &Application,
+        opening: Opening,
+        frame: &mut Vec<u8>,
+        calls: impl FnOnce(&mut Vec<u8>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        let mut last = lock(&application.opened);
+        let (before, session) = *last;
+        if opening <= before {
+            warn!(peer = self.peer(), "a late request that opens a session is not carried out");
+            return self.answer_with(application, 0, CKR_DEVICE_ERROR, Vec::new(), frame).map(drop);
+        }
+        if let Some(session) = session.filter(|_| opening.repeats(before)) {
+            // It may have ended since.
+            let _ = application.module.close_session(session);
+        }
+        *last = (opening, None);
+        let start = frame.len();
+        calls(frame)?;
+        let answer: Answer<'_> = wire::take(&mut &frame[start..])?;
+        let handle = answer.outputs.first().filter(|_| answer.code == CKR_OK);
+        let handle = handle.and_then(|handle| handle[..].try_into().ok()).map(u64::from_ne_bytes);
+        last.1 = handle.map(SessionHandle);
+        Ok(())
     }
 
     /// Carries out calls, up to the first one that fails.

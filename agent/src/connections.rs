@@ -16,8 +16,8 @@ use jeton::quota::Permit;
 use jeton::token::with_handle;
 use jeton_agent_wire::channel::{Channel, KEPT, STAY};
 use jeton_agent_wire::wait::Stream;
-use jeton_agent_wire::{self as wire, Malformed, Reply, Request};
-use tracing::{debug, error, info, warn};
+use jeton_agent_wire::{self as wire, Malformed, Opening, Reply, Request};
+use tracing::{error, info, warn};
 
 use crate::budget::{Budget, WAIT};
 use crate::given::{drop_room, room};
@@ -240,11 +240,13 @@ impl Connection<'_> {
             self.number = *number;
             wire::start(frame);
             wire::append(&Reply::Answers(*number), frame)?;
-            let mut calls =
-                || self.calls(application, (*session, *generation), *count, message, frame, budget);
-            match object {
-                0 => calls(),
-                object => with_handle(ObjectHandle(*object), calls),
+            let mut calls = |frame: &mut Vec<u8>| {
+                self.calls(application, (*session, *generation), *count, message, frame, budget)
+            };
+            match (session, generation, object) {
+                (0, 1.., _) => self.open(application, Opening(*generation), frame, calls),
+                (.., 0) => calls(frame),
+                (.., object) => with_handle(ObjectHandle(*object), || calls(frame)),
             }?;
             return Ok(wire::finish(frame)?);
         }
@@ -259,7 +261,7 @@ impl Connection<'_> {
             Request::Applications => Reply::Applications(self.agent.list()),
             Request::Lock(client) => self.agent.lock_out(client, &self.standing),
             _ if matches!(self.standing.verdict, Verdict::Refused) => {
-                self.note_refusal();
+                self.standing.note_refusal("no rule allows this client");
                 Reply::Refused(REFUSED)
             }
             Request::Start { version, .. } | Request::Join { version, .. } if version != wire::VERSION => {
@@ -295,17 +297,5 @@ impl Drop for Connection<'_> {
             }
         }
         self.agent.register.remove(&self.standing);
-    }
-}
-
-impl Connection<'_> {
-    /// Counts a connection that no rule allows. At the default level the log names each client
-    /// once.
-    fn note_refusal(&self) {
-        let client = self.peer();
-        match self.client().figures.refused_connections.fetch_add(1, Ordering::Relaxed) {
-            0 => error!(client, "no rule allows this client"),
-            _ => debug!(client, "no rule allows this client"),
-        }
     }
 }

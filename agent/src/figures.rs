@@ -17,7 +17,7 @@ pub struct Figures {
     pub calls: AtomicU64,
     /// The calls that a rule refused, and the tickets that did not log in.
     pub refused: AtomicU64,
-    /// The connections that no rule allows.
+    /// The refused connections: no rule allows them, or the client has too many.
     pub refused_connections: AtomicU64,
 }
 

@@ -23,10 +23,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jeton::functions::Module;
-use jeton::id::SlotId;
+use jeton::id::{SessionHandle, SlotId};
 use jeton::quota::Permit;
-use jeton_agent_wire::Application as Name;
 use jeton_agent_wire::channel::KEPT;
+use jeton_agent_wire::{Application as Name, Opening};
 
 use figures::Latencies;
 use pins::Pins;
@@ -69,6 +69,8 @@ struct Application {
     tickets: Mutex<HashMap<SlotId, Vec<u8>>>,
     /// How many logins had ended at the last logout.
     ended: Mutex<HashMap<SlotId, u64>>,
+    /// The last request that opened a session, and that session.
+    opened: Mutex<(Opening, Option<SessionHandle>)>,
     /// The functions of which a refusal was logged as an error.
     refused: Mutex<HashSet<&'static str>>,
     pace: Pace,

@@ -1,10 +1,10 @@
 //! The program `jeton-agent`: its command line, its sockets, and what protects its memory.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, FromRawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,7 +40,8 @@ struct Arguments {
     /// The permissions of the socket, in octal digits.
     #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
     mode: u32,
-    /// The directory of the key that seals tickets, by which logins survive a restart.
+    /// The directory of the key that seals tickets, by which logins survive a restart. The agent
+    /// makes it, but not its parents.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
     /// The file of rules: which user may do what. By default /etc/jeton/jeton-agent.toml, if there
@@ -87,14 +88,15 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let path = path.display().to_string();
         move |error: io::Error| format!("{path}: {error}")
     };
+    make_state(&arguments.state).map_err(named(&arguments.state))?;
     let key = arguments.state.join("ticket.key");
     let tickets = Tickets::open(&key).map_err(named(&key))?;
     let rules = Rules::read(arguments.rules())?;
     if !rules.are_given() {
         eprintln!("jeton-agent: there is no file of rules: who may connect may do what the PINs allow");
     }
-    for reason in rules.missing_pins() {
-        eprintln!("jeton-agent: no PIN for a login by the agent: {reason}");
+    for fault in rules.faults() {
+        eprintln!("jeton-agent: {fault}");
     }
     let address = rules.tls.as_ref().map(|tls| tls.listen);
     // SIGHUP never takes rules away: a file that is gone is wrong.
@@ -133,14 +135,22 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 /// Reads what the agent would read.
 fn check(arguments: &Arguments) -> Result<(), String> {
     let rules = Rules::read(arguments.rules())?;
-    let missing = rules.missing_pins();
-    if !missing.is_empty() {
-        return Err(format!("no PIN for a login by the agent: {}", missing.join("; ")));
+    let faults = rules.faults();
+    if !faults.is_empty() {
+        return Err(faults.join("; "));
     }
     Settings::load(None, Threads::Forbidden)
         .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;
     let text = if rules.are_given() { "The rules are right." } else { "There are no rules." };
     printed(writeln!(io::stdout(), "{text}"))
+}
+
+/// Makes the directory of the key of tickets, if it is missing. Only the agent may look into it.
+fn make_state(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 /// Returns the result of a write to standard output. A closed pipe is no error.
@@ -174,9 +184,16 @@ fn protect() -> Result<(), String> {
 impl Arguments {
     /// Returns the file of rules. Without the option, there may be none.
     fn rules(&self) -> Option<&Path> {
-        let packaged = Some(Path::new(RULES)).filter(|path| fs::symlink_metadata(path).is_ok());
-        self.rules.as_deref().or(packaged)
+        self.rules.as_deref().or_else(|| unless_missing(Path::new(RULES)))
     }
+}
+
+/// Returns the path unless nothing is there. Without rules everyone may do everything, so a file
+/// that the agent cannot look at must not count as absent: reading it fails.
+fn unless_missing(path: &Path) -> Option<&Path> {
+    let found = fs::symlink_metadata(path);
+    let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    (!is_missing).then_some(path)
 }
 
 /// Returns the socket that systemd passes to this process (sd_listen_fds(3)). A peer of a TCP
@@ -217,4 +234,24 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let bound = UnixListener::bind(path);
     rustix::process::umask(old);
     bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rules_that_do_not_exist_are_absent() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        assert_eq!(unless_missing(&path("missing")), None);
+        assert_eq!(unless_missing(&path("missing/rules.toml")), None);
+        fs::write(path("file"), "").expect("a file");
+        std::os::unix::fs::symlink(path("loop"), path("loop")).expect("a link");
+        std::os::unix::fs::symlink(path("missing"), path("dangling")).expect("a link");
+        // ENOTDIR and ELOOP are as EACCES and EIO: nothing says that there are no rules.
+        for there in ["file", "dangling", "file/rules.toml", "loop/rules.toml"] {
+            assert_eq!(unless_missing(&path(there)), Some(&*path(there)), "{there}");
+        }
+    }
 }

@@ -39,10 +39,10 @@ pub enum Peer {
 pub enum Unit {
     /// This service.
     Service(String),
-    /// No service of the system.
+    /// No service: the process is in the session of a user, or the host has no services.
     None,
     /// The process ended before the agent looked, or is in another container, or the host does not
-    /// tell it.
+    /// say which service it belongs to.
     Unknown,
 }
 
@@ -162,14 +162,19 @@ fn groups(stream: &UnixStream) -> io::Result<Option<Vec<u32>>> {
     }
 }
 
-/// Returns the service in the text of `/proc/PID/cgroup`. A user's own services do not count: their
-/// names are the user's choice. A host with the first version of control groups has no such path,
-/// and an agent in a namespace of its own sees one of it.
+/// Returns the service in the text of `/proc/PID/cgroup`: what follows the slices. A user's own
+/// services do not count, nor do those that a container or a scope has inside: their names are
+/// their choice. A host with the first version of control groups has no such path, and an agent in
+/// a namespace of its own sees one of it.
 fn unit(text: &str) -> Unit {
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
-    let Some(path) = path.filter(|path| !path.starts_with("..")) else { return Unit::Unknown };
-    let mut parts = path.strip_prefix("system.slice/").unwrap_or_default().split('/');
-    parts.find(|part| part.ends_with(".service")).map_or(Unit::None, |unit| Unit::Service(unit.to_owned()))
+    let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else { return Unit::Unknown };
+    if path.is_empty() || path.split('/').next() == Some("user.slice") {
+        return Unit::None;
+    }
+    match path.split('/').find(|part| !part.ends_with(".slice")) {
+        Some(unit) if unit.ends_with(".service") => Unit::Service(unit.to_owned()),
+        _ => Unit::Unknown,
+    }
 }
 
 #[cfg(test)]
@@ -185,9 +190,23 @@ mod tests {
         let of_user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service\n";
         assert_eq!(unit(of_user), Unit::None);
         assert_eq!(unit("0::/\n"), Unit::None);
+        for slice in ["web.slice", "machine.slice", "web.slice/web-blue.slice"] {
+            assert_eq!(unit(&format!("0::/{slice}/nginx.service\n")), service("nginx.service"));
+        }
         // A rule for a service may be for such a process.
-        for unknown in ["1:name=systemd:/system.slice/nginx.service\n", "0::/../nginx.service\n", ""] {
-            assert_eq!(unit(unknown), Unit::Unknown);
+        for unknown in [
+            "1:name=systemd:/system.slice/nginx.service\n",
+            "",
+            "0::/../nginx.service\n",
+            "0::/../../system.slice/nginx.service\n",
+            "0::/system.slice/docker-1.scope/nginx.service\n",
+            "0::/machine.slice/libpod-1.scope/system.slice/nginx.service\n",
+            "0::/docker/1\n",
+            "0::/web.slice\n",
+            "0::/init.scope\n",
+            "0::/user.slices/nginx\n",
+        ] {
+            assert_eq!(unit(unknown), Unit::Unknown, "{unknown}");
         }
     }
 

@@ -137,7 +137,9 @@ impl Rule {
             return Some(CKR_SLOT_ID_INVALID);
         }
         let is_full = call.function == Function::C_OpenSession
-            && self.sessions.is_some_and(|most| module.token(slot).is_ok_and(|token| token.sessions >= most));
+            && self
+                .sessions
+                .is_some_and(|most| module.token(slot).is_ok_and(|token| token.sessions >= most.get()));
         is_full.then_some(CKR_SESSION_COUNT)
     }
 }
@@ -174,10 +176,8 @@ pub struct Pace(Mutex<Option<Instant>>);
 impl Pace {
     /// Returns how long the next call has to wait.
     pub fn turn(&self, rule: &Rule) -> Duration {
-        let Some(most) = rule.calls_per_second.filter(|most| *most > 0) else {
-            return Duration::ZERO;
-        };
-        let step = Duration::from_secs(1) / most;
+        let Some(most) = rule.calls_per_second else { return Duration::ZERO };
+        let step = Duration::from_secs(1) / most.get();
         let mut next = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = Instant::now();
         // Calls of an idle second may come at once.

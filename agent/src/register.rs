@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use jeton::quota::{Permit, Quota};
 use jeton_agent_wire::Reply;
-use tracing::{error, warn};
+use tracing::{debug, error};
 
 use crate::budget::WAIT;
 use crate::figures::Figures;
 use crate::peer::Peer;
-use crate::rules::{Rules, Verdict};
+use crate::rules::{Memory, Rules, Verdict};
 use crate::{Agent, CONNECTION, lock};
 
 /// The most connections at the same time. The agent also stays below its limit of descriptors.
@@ -130,7 +130,7 @@ impl Register {
             }
             self.remove(&standing);
         }
-        warn!(client = standing.identity, "too many connections");
+        standing.note_refusal("too many connections, or no memory of the client for one more");
         None
     }
 
@@ -141,10 +141,21 @@ impl Register {
     }
 }
 
+impl Standing {
+    /// Counts a connection that is refused. At the default level the log names each client once.
+    pub(crate) fn note_refusal(&self, reason: &str) {
+        let client = &self.identity;
+        match self.client.figures.refused_connections.fetch_add(1, Ordering::Relaxed) {
+            0 => error!(client, reason, "a connection is refused"),
+            _ => debug!(client, reason, "a connection is refused"),
+        }
+    }
+}
+
 impl Open {
     /// Returns what the connections of a client share.
     fn client(&mut self, identity: &str, verdict: &Verdict) -> Arc<Client> {
-        let limit = verdict.rule().and_then(|rule| rule.memory).unwrap_or(MEMORY);
+        let limit = verdict.rule().and_then(|rule| rule.memory).map_or(MEMORY, Memory::bytes);
         let rule = if let Verdict::Rule(number, _) = verdict { Some(*number) } else { None };
         let new = || {
             let (requests, memory) = (Quota::new(limit), Quota::new(limit));
@@ -177,7 +188,7 @@ impl Agent {
     /// that would now be refused, or have another rule, end.
     pub fn reload(&self, path: Option<&Path>) -> Result<(), String> {
         let rules = Rules::read(path)?;
-        rules.missing_pins().iter().for_each(|reason| error!(reason, "no PIN for a login by the agent"));
+        rules.faults().iter().for_each(|fault| error!("{fault}"));
         let mut open = lock(&self.register.open);
         let listen = |rules: &Rules| rules.tls.as_ref().map(|tls| tls.listen);
         if listen(&open.rules) != listen(&rules) {
@@ -193,6 +204,9 @@ impl Agent {
     /// Their tickets are void: a login needs the PIN. So are those of a client that has not
     /// connected since the start.
     pub(crate) fn lock_out(&self, client: Option<&str>, asks: &Standing) -> Reply<'static> {
+        if client == Some("") {
+            return Reply::Refused("the name of a client is empty");
+        }
         let open = lock(&self.register.open);
         let written = self.tickets.lock(client);
         let ends = |standing: &Standing| {

@@ -4,6 +4,7 @@
 //! and no rule fits, the client is refused. Without a file, everyone who may connect may do
 //! everything.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::peer::{Peer, Unit, domain};
-use crate::tls;
+use crate::{CONNECTION, tls};
 
 /// The rules of all clients.
 #[derive(Default)]
@@ -72,14 +73,19 @@ pub struct Rule {
     /// The mechanisms that the client may use. Absent: all.
     pub(crate) mechanisms: Option<Vec<String>>,
     /// The most sessions on a token.
-    pub(crate) sessions: Option<u64>,
+    pub(crate) sessions: Option<NonZeroU64>,
     /// The most calls in a second. Further calls wait.
-    pub(crate) calls_per_second: Option<u32>,
+    pub(crate) calls_per_second: Option<NonZeroU32>,
     /// The memory in bytes of long messages of the user, and again for the answers.
-    pub memory: Option<usize>,
+    pub(crate) memory: Option<Memory>,
     /// The token that the agent logs in to, so that the client needs no PIN.
     login: Option<Login>,
 }
+
+/// The memory of a client in bytes: at least what its first connection takes.
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "usize")]
+pub(crate) struct Memory(usize);
 
 #[derive(PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -90,6 +96,23 @@ struct Login {
     pin_file: Option<PathBuf>,
     /// The name of a credential of systemd (`LoadCredential=`) with the user PIN.
     pin_credential: Option<String>,
+}
+
+impl Memory {
+    pub(crate) fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+impl TryFrom<usize> for Memory {
+    type Error = String;
+
+    fn try_from(bytes: usize) -> Result<Self, String> {
+        match bytes {
+            CONNECTION.. => Ok(Self(bytes)),
+            _ => Err(format!("a client needs at least {CONNECTION} bytes: one connection takes them")),
+        }
+    }
 }
 
 impl Rules {
@@ -121,10 +144,12 @@ impl Rules {
         self.is_given
     }
 
-    /// Returns what is wrong with the PINs of the agent's own logins.
-    pub fn missing_pins(&self) -> Vec<String> {
+    /// Returns what is wrong now, but does not stop the agent: it may serve other clients.
+    pub fn faults(&self) -> Vec<String> {
         let of_rule = |rule: &Arc<Rule>| rule.login.as_ref().and_then(|_| rule.pin().err());
-        self.clients.iter().filter_map(of_rule).collect()
+        let pins = self.clients.iter().filter_map(of_rule);
+        let pins = pins.map(|reason| format!("no PIN for a login by the agent: {reason}"));
+        pins.chain(self.tls.as_ref().and_then(tls::Section::ended_list)).collect()
     }
 
     /// Returns what the rules say of a peer, whose certificate has to be valid and not revoked now.
@@ -317,7 +342,8 @@ mod tests {
     /// Returns the sessions that the rule of a peer allows; `None` if the peer is refused.
     fn sessions_of(rules: &Rules, peer: &Peer) -> Option<Option<u64>> {
         let verdict = rules.verdict(peer);
-        (!matches!(verdict, Verdict::Refused)).then(|| verdict.rule().and_then(|rule| rule.sessions))
+        let sessions = |rule: &Rule| rule.sessions.map(NonZeroU64::get);
+        (!matches!(verdict, Verdict::Refused)).then(|| verdict.rule().and_then(sessions))
     }
 
     #[test]
@@ -405,6 +431,20 @@ mod tests {
         for same in ["WEB.example", "web.example.", "Web.Example."] {
             assert_eq!(sessions(&names(&[same])), Some(Some(2)), "{same}");
         }
+    }
+
+    #[test]
+    fn a_number_that_allows_nothing_is_refused() {
+        for (key, least) in [("sessions", 1), ("calls-per-second", 1), ("memory", CONNECTION)] {
+            let parse = |number| Rules::parse(&format!("[[client]]\n{key} = {number}"));
+            assert!(parse(least).is_ok(), "{key}");
+            for number in [0, least - 1] {
+                let said = parse(number).err().expect("refused");
+                assert!(said.contains(key) && said.contains("at least") == (key == "memory"), "{said}");
+            }
+        }
+        let said = Rules::parse("[[client]]\nmemory = 0").err().expect("refused");
+        assert!(said.contains("at least 262144 bytes"), "{said}");
     }
 
     #[test]

@@ -23,16 +23,14 @@ const KEY: usize = 32;
 /// What follows a PIN in a ticket.
 const ZEROS: [u8; 64] = [0; 64];
 
-/// The name of everyone in the list of locked clients.
-const EVERYONE: &str = "";
-
 /// The key of the tickets, and which of them are void.
 pub struct Tickets {
     key: XChaCha20Poly1305,
     /// The file of `locked`.
     path: PathBuf,
-    /// The clients that an administrator locked, and how often. Their tickets of before are void.
-    locked: Mutex<BTreeMap<String, u64>>,
+    /// The clients that an administrator locked, and how often; `None` for all clients. Their
+    /// tickets of before are void.
+    locked: Mutex<BTreeMap<Option<String>, u64>>,
 }
 
 /// What a ticket contains.
@@ -79,7 +77,7 @@ impl Tickets {
     /// Makes the tickets void that a client has now; those of all clients without a name.
     pub fn lock(&self, peer: Option<&str>) -> io::Result<()> {
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        *locked.entry(peer.unwrap_or(EVERYONE).to_owned()).or_default() += 1;
+        *locked.entry(peer.map(str::to_owned)).or_default() += 1;
         let bytes = postcard::to_stdvec(&*locked).map_err(io::Error::other)?;
         let new = self.path.with_extension("new");
         let mut file = fs::File::create(&new)?;
@@ -91,7 +89,7 @@ impl Tickets {
     /// Returns how often a client was locked, and how often everyone.
     fn locks(&self, peer: &str) -> [u64; 2] {
         let locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        [peer, EVERYONE].map(|name| locked.get(name).copied().unwrap_or(0))
+        [Some(peer.to_owned()), None].map(|client| locked.get(&client).copied().unwrap_or(0))
     }
 
     /// Reads the key. Who could have written the file could open tickets, so it must be the
@@ -185,6 +183,9 @@ mod tests {
         assert_eq!(pin(&holder, &ticket[..NONCE - 1]), None);
         let long = again.seal(&holder, &Login { pin: b"123456789012", ..login }).expect("a ticket");
         assert_eq!(long.len(), ticket.len());
+        // A client without a name is not all clients.
+        again.lock(Some("")).expect("a file");
+        assert!(pin(&holder, &ticket).is_some());
         // The tickets of a locked client stay void; later ones are good.
         again.lock(Some("uid 1001")).expect("a file");
         assert!(pin(&holder, &ticket).is_some());

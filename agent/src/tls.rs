@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jeton_agent_wire::file;
+use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
+use der::{Decode, Header, SliceReader, Tag, Tagged};
 use jeton_agent_wire::tls::{self, Tls};
 use rustix::net::sockopt;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ServerConfig, ServerConnection};
@@ -55,6 +55,8 @@ pub struct Section {
 struct Opened {
     configuration: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
+    /// The first `nextUpdate` of the revocation lists, since 1970. It admits no client afterwards.
+    ends: Option<Duration>,
 }
 
 /// What limits the handshakes.
@@ -80,12 +82,11 @@ impl Section {
     pub fn open(&mut self) -> Result<(), String> {
         let roots = Arc::new(tls::authorities(&self.authority)?);
         let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, tls::provider());
+        let mut ends = None;
         if let Some(path) = &self.revoked {
-            let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-            let text = file::read(path).map_err(|error| named(&error))?;
-            let lists = CertificateRevocationListDer::pem_slice_iter(&text);
-            verifier =
-                verifier.with_crls(lists.collect::<Result<Vec<_>, _>>().map_err(|error| named(&error))?);
+            let lists = tls::revocation_lists(path)?;
+            ends = lists.iter().filter_map(|list| next_update(list).ok()).min();
+            verifier = verifier.with_crls(lists).enforce_revocation_expiration();
         }
         let verifier = verifier.build().map_err(|error| format!("tls: {error}"))?;
         let mut configuration = ServerConfig::builder_with_provider(tls::provider())
@@ -96,8 +97,18 @@ impl Section {
             .map_err(|error| format!("tls: {error}"))?;
         // The agent sends nothing before the first request.
         configuration.send_tls13_tickets = 0;
-        self.opened = Some(Opened { configuration: Arc::new(configuration), verifier });
+        self.opened = Some(Opened { configuration: Arc::new(configuration), verifier, ends });
         Ok(())
+    }
+
+    /// Returns what is wrong if a revocation list has ended.
+    pub fn ended_list(&self) -> Option<String> {
+        let since = UnixTime::now().as_secs().checked_sub(self.opened.as_ref()?.ends?.as_secs())?;
+        let path = self.revoked.as_ref()?.display();
+        Some(format!(
+            "{path}: a revocation list ended {} hours ago (nextUpdate), so no client of another host is admitted",
+            since / 3600
+        ))
     }
 
     /// Returns whether the certificate of a peer is valid now, and not revoked.
@@ -178,6 +189,23 @@ impl Drop for Turn<'_> {
 pub fn pace(last: &mut Instant) {
     std::thread::sleep(PACE.saturating_sub(last.elapsed()));
     *last = Instant::now();
+}
+
+/// Returns when the next list follows a list of revoked certificates, since 1970. RFC 5280, 5.1:
+/// the time follows the version, the algorithm, the issuer and the time of the list.
+fn next_update(list: &[u8]) -> der::Result<Duration> {
+    let mut reader = SliceReader::new(list)?;
+    for _ in ["CertificateList", "TBSCertList"] {
+        Header::decode(&mut reader)?;
+    }
+    for _ in ["version", "signature", "issuer", "thisUpdate"] {
+        AnyRef::decode(&mut reader)?;
+    }
+    let time = AnyRef::decode(&mut reader)?;
+    match time.tag() {
+        Tag::UtcTime => time.decode_as::<UtcTime>().map(|time| time.to_unix_duration()),
+        _ => time.decode_as::<GeneralizedTime>().map(|time| time.to_unix_duration()),
+    }
 }
 
 fn names(certificate: &CertificateDer<'static>) -> Vec<String> {

@@ -5,6 +5,7 @@ mod common;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 
@@ -110,6 +111,13 @@ fn a_locked_client_needs_its_pin_again() {
     // The tickets of a client that has not connected since the start are void too.
     assert_eq!(lock(&socket(directory), Some("uid 4711")).expect("an answer"), None);
     assert!(fs::read(directory.join("ticket.locked")).expect("a list").ends_with(b"uid 4711\x01"));
+    // A variable of a shell that is not set is not all clients.
+    assert!(lock(&socket(directory), Some("")).is_err());
+    {
+        let mut other = Peer::started(directory);
+        let session = other.open(slot);
+        assert_eq!(other.resume(session, &ticket), CKR_OK);
+    }
     assert!(peer.is_served());
     let ended = lock(&socket(directory), Some(&listed[0].client)).expect("an answer");
     assert!(ended.is_some_and(|connections| connections >= 1));
@@ -254,6 +262,9 @@ fn a_check_says_what_is_wrong() {
     for (text, wrong) in [
         ("[[client]]\nuser = 'no-such-user'\n", "no user no-such-user"),
         ("[[client]]\nrefuse = ['C_Nothing']\n", "no function C_Nothing"),
+        ("[[client]]\nsessions = 0\n", "sessions = 0"),
+        ("[[client]]\ncalls-per-second = 0\n", "calls-per-second = 0"),
+        ("[[client]]\nmemory = 262143\n", "at least 262144 bytes"),
         ("[[client]]\nlogin = { token = 't', pin-file = '/nothing' }\n", "/nothing: No such file"),
         ("[[client]]\nlogin = { token = 't', pin-credential = 'x' }\n", "systemd passes no credentials"),
         (
@@ -270,6 +281,57 @@ fn a_check_says_what_is_wrong() {
     assert!(code == Some(1) && said.contains("file too large"), "{said}");
     fs::write(&rules, "[[client]]\nuser = 'root'\n").expect("a file");
     assert_eq!(run(&["--check"]).0, Some(0));
+}
+
+#[test]
+fn the_log_says_that_a_client_has_no_memory_for_a_connection() {
+    let directory = &Directory::new();
+    // The least value: one connection.
+    write_rules(directory, "[[client]]\nmemory = 262144\n");
+    let log = directory.join("log");
+    let mut command = Command::new(PROGRAM);
+    command.stderr(File::create(&log).expect("a file"));
+    let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    let said = || {
+        let text = fs::read_to_string(&log).expect("a log");
+        // The default level.
+        text.lines().filter(|line| line.contains("ERROR") && line.contains("a connection is refused")).count()
+    };
+    let mut first = Peer::connect(directory);
+    until("the only connection is refused", || {
+        first.refusal().is_none() || {
+            first = Peer::connect(directory);
+            false
+        }
+    });
+    for _ in 0..2 {
+        assert!(Peer::connect(directory).refusal().is_some());
+    }
+    assert_eq!(said(), 1);
+    assert!(first.is_served());
+}
+
+#[test]
+fn the_agent_makes_the_directory_of_its_state() {
+    let directory = &Directory::new();
+    let (state, rules) = (directory.join("state"), directory.join("rules.toml"));
+    write_rules(directory, "[[client]]\n");
+    let run = |state: &Path| {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--rules").arg(&rules).arg("--state").arg(state).args(["--exit-idle", "0"]);
+        command.arg("--socket").arg(socket(directory)).env("JETON_DIR", &**directory);
+        let output = command.output().expect("the agent");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // Once more with the directory of before.
+    for _ in 0..2 {
+        let (is_right, said) = run(&state);
+        assert!(is_right, "{said}");
+        assert_eq!(fs::metadata(&state).expect("a directory").permissions().mode() & 0o777, 0o700);
+        assert!(state.join("ticket.key").exists());
+    }
+    let (is_right, said) = run(&directory.join("missing/state"));
+    assert!(!is_right && said.contains("missing/state: No such file"), "{said}");
 }
 
 /// Returns the command of an agent that gets a descriptor as systemd passes a socket.

@@ -199,6 +199,35 @@ fn a_late_request_does_not_meet_the_next_operation() {
 }
 
 #[test]
+fn a_session_whose_answer_is_lost_is_open_once() {
+    let directory = &Directory::alone();
+    let (agent, proxy, module, session) = start(directory);
+    let slot = module.slots(true).expect("slots")[0];
+    let open = || module.open_session(slot, Access::ReadOnly).expect("a session");
+    let at_agent = || status(agent.socket()).expect("an agent").sessions;
+    assert_eq!(at_agent(), 1);
+    proxy.lose_next_answer();
+    let second = open();
+    assert_eq!(at_agent(), 2, "the session of the lost answer is open");
+    // The agent gets the request after another attempt.
+    proxy.delay_next_request();
+    let third = open();
+    proxy.send_late_request();
+    assert_eq!(at_agent(), 3, "the late request opened a session");
+    for session in [&session, &second, &third] {
+        assert!(key(session).is_ok_and(|key| key.is_some()));
+    }
+    // What was closed meanwhile is not closed again.
+    second.close().expect("a session");
+    third.close().expect("a session");
+    proxy.lose_next_answer();
+    let fourth = open();
+    assert!(key(&fourth).is_ok_and(|key| key.is_some()));
+    assert_eq!(at_agent(), 2);
+    module.finalize().expect("a module");
+}
+
+#[test]
 fn a_logout_whose_answer_is_lost_is_none_that_comes_back() {
     let directory = &Directory::alone();
     let (mut agent, proxy, module, session) = start(directory);

@@ -342,6 +342,28 @@ fn another_c_initialize_waits_for_the_agent() {
 }
 
 #[test]
+fn threads_that_initialize_without_an_agent_wait_at_the_same_time() {
+    const THREADS: u32 = 10;
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let (agent, _directory) = &mut Agent::within(Directory::alone());
+    let (address, seconds) = (agent.socket().display(), PATIENCE.as_secs());
+    let parameters = format!("agent = {{ address = 'unix:{address}', timeout-seconds = {seconds} }}");
+    let module = token::load(&parameters);
+    module.finalize().expect("a module");
+    agent.kill();
+    let start = Instant::now();
+    let initialize = || module.initialize(Some(&parameters)).expect_err("no agent").code;
+    thread::scope(|scope| {
+        let threads = [(); THREADS as usize].map(|()| scope.spawn(initialize));
+        assert_eq!(
+            threads.map(|thread| thread.join().expect("a thread")),
+            [CKR_GENERAL_ERROR; THREADS as usize]
+        );
+    });
+    assert!(start.elapsed() < PATIENCE * THREADS / 2, "one after the other: {:?}", start.elapsed());
+}
+
+#[test]
 fn an_error_of_the_device_ends_the_operations_of_a_session() {
     let (agent, directory) = &mut Agent::within(Directory::alone());
     token::make(&parameters(directory));

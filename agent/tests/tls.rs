@@ -181,3 +181,65 @@ fn an_application_changes_to_the_other_agent_when_one_fails() {
         agents[at] = Some(Agent::start_beside(directory, &format!("agent-{}.socket", ports[at])));
     }
 }
+
+#[test]
+fn a_revocation_list_that_ended_admits_no_peer() {
+    let directory = &Directory::alone();
+    let ca = Authority::new(directory, "ca");
+    ca.issue("localhost", serial(1));
+    ca.issue("web.example", serial(2));
+    ca.revoke(&[]);
+    let port = free_port();
+    rules(directory, port, "[[client]]");
+    let log = directory.join("log");
+    let mut command = Command::new(PROGRAM);
+    command.stderr(File::create(&log).expect("a file"));
+    let mut agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    let parameters = parameters(directory, &[format!("tls://localhost:{port}")], "web.example");
+    let checking =
+        parameters.replace("authority", &format!("revoked = '{}/ca.crl', authority", directory.display()));
+    let check = || {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--check").arg("--rules").arg(directory.join("rules.toml"));
+        let output = command.env("JETON_DIR", &**directory).output().expect("the agent");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // Also tells what a client process says.
+    let connect = |parameters: &String| {
+        let mut child = jeton_child::of_test("client", parameters);
+        let mut child = Child::start(child.stderr(Stdio::piped())).expect("a client");
+        (child.hear::<CK_RV>(SILENT).expect("a code in time"), child.errors())
+    };
+    assert_eq!(check(), (Some(0), String::new()));
+    for parameters in [&parameters, &checking] {
+        let (code, said) = connect(parameters);
+        assert_eq!(code, CKR_OK, "{said}");
+    }
+    // A client that has a list knows that the certificate of the agent is revoked. The agent has
+    // not read it yet.
+    ca.revoke(&[serial(1)]);
+    assert_eq!(connect(&parameters).0, CKR_OK);
+    let (code, said) = connect(&checking);
+    assert!(code == CKR_GENERAL_ERROR && said.contains("Revoked"), "{said}");
+    // A list that has ended.
+    ca.revoke_for(&[], 0);
+    until("the list has not ended", || check().0 == Some(1));
+    assert!(check().1.contains("ca.crl: a revocation list ended"), "{}", check().1);
+    let (code, said) = connect(&checking);
+    assert!(code == CKR_GENERAL_ERROR && said.contains("revocation list expired"), "{said}");
+    agent.signal(Signal::HUP);
+    let said = || fs::read_to_string(&log).expect("a log");
+    until("the log does not say so", || said().contains("ca.crl: a revocation list ended"));
+    until("a client is admitted", || connect(&parameters).0 == CKR_GENERAL_ERROR);
+    // Clients of this host are served.
+    let module = token::load(&common::parameters(directory));
+    module.finalize().expect("a module");
+    // So they are after a start, which says it too.
+    let before = said().matches("a revocation list ended").count();
+    agent.kill();
+    let mut command = Command::new(PROGRAM);
+    command.stderr(File::options().append(true).open(&log).expect("a file"));
+    let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    assert!(said().matches("a revocation list ended").count() > before);
+    assert_eq!(connect(&parameters).0, CKR_GENERAL_ERROR);
+}

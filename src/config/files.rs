@@ -30,12 +30,17 @@ fn user_file() -> Option<PathBuf> {
 }
 
 /// Leaves out a file of the machine that does not exist, and a file of the user that does not exist
-/// or that this process cannot reach. A server that gave up root may still have root's `HOME`, in
-/// which it may not search. The file of `JETON_CONF` is never left out.
+/// or that this process may not reach. A server that gave up root may still have root's `HOME`, in
+/// which it may not search. Any other failure is one of reading the file. The file of `JETON_CONF`
+/// is never left out.
 fn existing(machine: &Path, user: Option<PathBuf>, named: Option<PathBuf>) -> Vec<PathBuf> {
     let is_missing = machine.metadata().is_err_and(|reason| reason.kind() == ErrorKind::NotFound);
     let machine = (!is_missing).then(|| machine.to_owned());
-    [machine, user.filter(|path| path.exists()), named].into_iter().flatten().collect()
+    let user = user.filter(|path| {
+        let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];
+        path.metadata().err().is_none_or(|reason| !absent.contains(&reason.kind()))
+    });
+    [machine, user, named].into_iter().flatten().collect()
 }
 
 impl File {
@@ -155,6 +160,10 @@ mod tests {
         // A file in place of a directory: the user's file cannot be reached.
         let user = write(&scratch, "home", "").join(".config/jeton/jeton.toml");
         assert!(existing(&missing("machine"), Some(user), None).is_empty());
+        // A file of the user that nothing says is absent: reading it fails.
+        std::os::unix::fs::symlink(missing("loop"), missing("loop")).expect("a link");
+        let user = missing("loop");
+        assert_eq!(existing(&missing("machine"), Some(user.clone()), None), [user]);
         let named = existing(&missing("machine"), None, Some(missing("named")));
         assert_eq!(named, [missing("named")]);
         assert!(combined(&named, None).is_err());

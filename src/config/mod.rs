@@ -363,6 +363,7 @@ struct AgentRules {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     authority: Option<PathBuf>,
+    revoked: Option<PathBuf>,
     #[serde(rename = "timeout-seconds")]
     timeout_seconds: Option<u64>,
 }

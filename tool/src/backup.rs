@@ -172,7 +172,7 @@ pub fn list_path() -> Result<PathBuf, Error> {
 /// Copies the list of issued certificates, if there is one.
 fn list() -> Result<Option<NamedTempFile>, Error> {
     let path = list_path()?;
-    if path.symlink_metadata().is_err() {
+    if Register::is_missing(&path) {
         return Ok(None);
     }
     let copy = NamedTempFile::new().map_err(Error::io("backup"))?;

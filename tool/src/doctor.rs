@@ -173,7 +173,7 @@ fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding
 /// Returns what is wrong with the list of issued certificates, and the CRLs that have ended.
 fn issued(path: &Path) -> Vec<Finding> {
     let finding = |problem, remedy: &str| Finding::new("list", Some(path), problem, remedy.to_owned());
-    if path.symlink_metadata().is_err() {
+    if Register::is_missing(path) {
         return Vec::new();
     }
     let cas = match Register::open(path).and_then(|list| list.authorities()) {

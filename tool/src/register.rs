@@ -159,6 +159,12 @@ impl Register {
         }
     }
 
+    /// Returns whether there is no list. A list that this process cannot look at is not missing:
+    /// opening it fails.
+    pub fn is_missing(path: &Path) -> bool {
+        path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
     fn connect(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let data = token_file::open_file(path, flags, 0).and_then(|file| file.metadata());

@@ -266,7 +266,13 @@ fn a_token_that_the_agent_unlocks_needs_no_pin() {
     assert_eq!((code, text.trim()), (0, "[]"), "{text}");
     let (code, text) = agent(&["status"]);
     assert!(code == 0 && text.contains("mine"), "{text}");
-    assert_eq!(agent(&["lock", "uid 4711"]).0, 2);
+    for name in ["uid 4711", "UID 0", "uid 0 "] {
+        let (code, said) = agent(&["lock", name]);
+        assert!(code == 2 && said.contains(&format!("no client has the name {name:?}")), "{said}");
+    }
+    // A variable of a shell that is not set.
+    let (code, said) = agent(&["lock", ""]);
+    assert!(code == 2 && said.contains("a value is required for '[CLIENT]'"), "{said}");
     let (code, text) = agent(&["lock", "--all"]);
     assert!(code == 0 && text.contains("0 connections ended"), "{text}");
     // Another token, into which the agent does not log in, needs its PIN.

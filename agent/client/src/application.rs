@@ -15,7 +15,7 @@ use std::time::Instant;
 use cryptoki_sys::*;
 use jeton_agent_wire::channel::wipe;
 use jeton_agent_wire::{
-    self as wire, Answer, Argument, Call, Function, Malformed, Parameter, State, mechanism, otp,
+    self as wire, Answer, Argument, Call, Function, Malformed, Opening, Parameter, State, mechanism, otp,
 };
 use serde_bytes::Bytes;
 
@@ -40,6 +40,8 @@ pub struct Application {
     /// agent, and during a login: the last session of a token ends the login there, and a session
     /// at another agent needs the ticket.
     logins: Mutex<HashMap<u64, Login>>,
+    /// The [`Opening`] of the last request that opens a session. Changes while `logins` is locked.
+    opening: AtomicU64,
     /// The session objects that can be made again, by slot and handle.
     copies: Mutex<HashMap<(u64, CK_OBJECT_HANDLE), Copied>>,
     /// The greatest handle of a session object so far. A new object gets a greater one, also after
@@ -107,10 +109,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Application {
-    /// Connects to an agent. `single` says that the module may create no threads, and `is_again`
-    /// that the parent of this process was an application.
-    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
-        self.pool.start(parameters, single, is_again)
+    /// Connects to an agent for `C_Initialize`, which was called at this time: see [`Pool::start`].
+    pub fn start(
+        &self,
+        parameters: Option<&str>,
+        single: bool,
+        is_again: bool,
+        called: Instant,
+    ) -> Result<(), Refusal> {
+        self.pool.start(parameters, single, is_again, called)
     }
 
     pub fn end(&self) {
@@ -163,10 +170,11 @@ impl Application {
         loop {
             let mut linked = self.pool.take(start)?;
             let connection = &mut linked.connection;
-            let framed = begin(connection, (0, 0), 1, 0).and_then(|()| append(connection, &call));
-            framed.and_then(|()| linked.finish()).map_err(refusal)?;
             let is_open = function == Function::C_OpenSession;
             let logins = is_open.then(|| self.lock_logins()).transpose();
+            let generation = if is_open { self.open_again() } else { 0 };
+            let framed = begin(connection, (0, generation), 1, 0).and_then(|()| append(connection, &call));
+            framed.and_then(|()| linked.finish()).map_err(refusal)?;
             let (epoch, patience) = (linked.epoch, limit(function, self.pool.patience()));
             let exchanged = logins.and_then(|logins| {
                 exchange(&mut linked.connection, 1, patience).map(|answers| (logins, answers))
@@ -188,16 +196,34 @@ impl Application {
                 linked.lost();
                 return Err(CKR_DEVICE_ERROR);
             };
-            if let (Some((held, session)), Some(mut logins)) = (opened, logins)
-                && (resume(&mut logins, &mut linked, held.slot, session).is_err()
-                    || matches!(self.reopen_owners(held.slot, &mut linked, &mut logins), Err(Some(_))))
-            {
-                // The next call opens the session again.
-                held.epoch.store(0, Ordering::Release);
-                linked.lost();
+            if let (Some((held, session)), Some(mut logins)) = (opened, logins) {
+                let resumed = resume(&mut logins, &mut linked, held.slot, session);
+                let is_whole = resumed.is_ok_and(|()| {
+                    self.note_opened();
+                    !matches!(self.reopen_owners(held.slot, &mut linked, &mut logins), Err(Some(_)))
+                });
+                if !is_whole {
+                    // The next call opens the session again.
+                    held.epoch.store(0, Ordering::Release);
+                    linked.lost();
+                }
             }
             return Ok(code);
         }
+    }
+
+    /// Returns the generation of another request that opens a session. If that of before opened one
+    /// which [`note_opened`](Self::note_opened) does not know, the agent closes it.
+    fn open_again(&self) -> u64 {
+        let next = Opening(self.opening.load(Ordering::Relaxed)).again();
+        self.opening.store(next.0, Ordering::Relaxed);
+        next.0
+    }
+
+    /// Notes that the application has the session of the last request.
+    fn note_opened(&self) {
+        let last = Opening(self.opening.load(Ordering::Relaxed));
+        self.opening.store(last.done().0, Ordering::Relaxed);
     }
 
     /// Locks the logins for a call. Fails if another thread found meanwhile that no agent answers:

@@ -61,6 +61,8 @@ struct Section {
     key: Option<PathBuf>,
     /// The PEM file with the certificates that the agent's certificate must lead to.
     authority: Option<PathBuf>,
+    /// The PEM file with revocation lists of the agents' certificates.
+    revoked: Option<PathBuf>,
     /// How long a call waits for an agent that does not answer, in seconds.
     timeout_seconds: Option<u64>,
 }
@@ -150,6 +152,7 @@ mod tls {
     use std::sync::Arc;
 
     use jeton_agent_wire::tls::{self, Tls};
+    use rustls::client::WebPkiServerVerifier;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
 
@@ -180,10 +183,15 @@ mod tls {
             };
             let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
             let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+            let roots = Arc::new(tls::authorities(authority)?);
+            let mut verifier = WebPkiServerVerifier::builder_with_provider(roots, tls::provider());
+            if let Some(path) = &section.revoked {
+                verifier = verifier.with_crls(tls::revocation_lists(path)?).enforce_revocation_expiration();
+            }
             let configuration = ClientConfig::builder_with_provider(tls::provider())
                 .with_protocol_versions(&[&rustls::version::TLS13])
                 .map_err(|error| error.to_string())?
-                .with_root_certificates(tls::authorities(authority)?)
+                .with_webpki_verifier(verifier.build().map_err(|error| error.to_string())?)
                 .with_client_auth_cert(tls::certificates(certificate)?, tls::key(key)?)
                 .map_err(|error| error.to_string())?;
             Ok(Self {

@@ -20,6 +20,8 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton_agent_wire::layout::{ATTRIBUTE, ATTRIBUTE_READ};
@@ -66,10 +68,14 @@ unsafe extern "C" fn forget_parent() {
     system::close_all();
 }
 
-/// Runs `C_Initialize` or `C_Finalize` alone.
+/// The time between two checks whether another thread has left `C_Initialize` or `C_Finalize`.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Runs `C_Initialize` or `C_Finalize` alone. It is not a mutex, because a child that is forked
+/// meanwhile must find it free.
 fn alone(work: impl FnOnce() -> CK_RV) -> CK_RV {
     while CHANGING.swap(true, Ordering::Acquire) {
-        std::thread::yield_now();
+        sleep(RETRY);
     }
     let code = guarded(work);
     CHANGING.store(false, Ordering::Release);
@@ -83,6 +89,7 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
         Ok(given) => given,
         Err(code) => return code,
     };
+    let called = Instant::now();
     alone(|| {
         if !WATCHING.swap(true, Ordering::AcqRel) {
             system::at_fork(forget_parent);
@@ -97,7 +104,7 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
         }
         let is_again = !LEFT_BEHIND.load(Ordering::Acquire).is_null();
         // SAFETY: not null, and never freed.
-        match unsafe { &*kept }.start(given.parameters, given.single, is_again) {
+        match unsafe { &*kept }.start(given.parameters, given.single, is_again, called) {
             Ok(()) => {
                 CURRENT.store(kept, Ordering::Release);
                 CKR_OK

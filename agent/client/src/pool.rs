@@ -106,15 +106,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pool {
     /// Connects to the first agent that answers. `single` says that the module may create no
-    /// threads, and `is_again` that the parent of this process was an application.
-    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
+    /// threads, and `is_again` that the parent of this process was an application. What is left of
+    /// the time that a call waits counts from `called`: another thread may have waited before.
+    pub fn start(
+        &self,
+        parameters: Option<&str>,
+        single: bool,
+        is_again: bool,
+        called: Instant,
+    ) -> Result<(), Refusal> {
         let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
         let mut link = lock(&self.link);
         let (addresses, epoch) = (addresses.into(), link.epoch);
         *link = Link { addresses, patience, single, epoch, since: Some(Instant::now()), ..Link::default() };
         drop(link);
         // The first `C_Initialize` does not wait, so that a missing agent shows at once.
-        let time = if is_again || epoch > 0 { patience } else { Duration::ZERO };
+        let waits = is_again || epoch > 0;
+        let time = if waits { patience.saturating_sub(called.elapsed()) } else { Duration::ZERO };
         let linked = self.connect(time, time).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);

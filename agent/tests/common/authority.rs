@@ -62,11 +62,16 @@ impl<'a> Authority<'a> {
 
     /// Writes a CRL with these serial numbers.
     pub fn revoke(&self, serials: &[[u8; 16]]) {
+        self.revoke_for(serials, 2);
+    }
+
+    /// Writes a CRL that ends after this number of days.
+    pub fn revoke_for(&self, serials: &[[u8; 16]], days: u32) {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
         let revoked =
             |serial: &[u8; 16]| Revoked { serial: serial.to_vec(), time, reason: CrlReason::Unspecified };
         let revoked: Vec<_> = serials.iter().map(revoked).collect();
-        let tbs = self.issuer.crl_tbs(1, &revoked, 2).expect("a CRL");
+        let tbs = self.issuer.crl_tbs(1, &revoked, days).expect("a CRL");
         let der = signed(&self.key, &self.issuer.signer, &tbs);
         write_pem(&self.directory.join(format!("{}.crl", self.name)), "X509 CRL", &der);
     }

@@ -92,7 +92,7 @@ pub enum Request<'a> {
         number: u32,
         /// The generation of the session: it grows when an answer is lost. The first request of a
         /// generation ends the operations of the session. A request of an earlier one is late, and
-        /// is not carried out.
+        /// is not carried out. Without a session: the [`Opening`], or 0 if the call opens none.
         generation: u64,
     },
     /// `C_Finalize`: ends the application.
@@ -111,6 +111,32 @@ pub enum Request<'a> {
     Applications,
     /// Ends the connections of a client, or of all clients, and makes their tickets void.
     Lock(Option<&'a str>),
+}
+
+/// Orders the requests of an application that open a session: the number of sessions that it got so
+/// before, then the number of attempts since. An application sends one at a time. A request that is
+/// not greater than the last one is late, and is not carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Opening(pub u64);
+
+impl Opening {
+    /// The bits of the number of attempts.
+    const ATTEMPTS: u32 = 24;
+
+    /// Returns the next attempt to open a session.
+    pub const fn again(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// Returns what is before the first attempt of the next session.
+    pub const fn done(self) -> Self {
+        Self((self.0 >> Self::ATTEMPTS).wrapping_add(1) << Self::ATTEMPTS)
+    }
+
+    /// Returns whether both are attempts for the same session: the answer of the first is lost.
+    pub const fn repeats(self, other: Self) -> bool {
+        self.0 >> Self::ATTEMPTS == other.0 >> Self::ATTEMPTS
+    }
 }
 
 /// A call of a function.

@@ -87,7 +87,7 @@ pub struct OfClient {
     pub calls: u64,
     /// The calls that a rule refused, and the tickets that did not log in.
     pub refused: u64,
-    /// The connections that no rule allows.
+    /// The refused connections: no rule allows them, or the client has too many.
     pub refused_connections: u64,
 }
 
@@ -180,7 +180,7 @@ impl Status {
         count("calls_total", "Calls.", |client| client.calls)?;
         count("refused_total", "Calls that a rule refused.", |client| client.refused)?;
         let refused = |client: &OfClient| client.refused_connections;
-        count("refused_connections_total", "Connections that no rule allows.", refused)?;
+        count("refused_connections_total", "Refused connections.", refused)?;
         describe(text, "locked", "gauge", "Whether the PIN of a user is locked.")?;
         for token in &self.tokens {
             for (user, pin) in [("user", token.pin), ("so", token.so_pin)] {

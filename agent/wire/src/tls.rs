@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::{AlertDescription, Connection, Error, RootCertStore};
 
 use crate::file;
@@ -189,4 +189,14 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(roots)
+}
+
+/// Reads the revocation lists of a PEM file.
+pub fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = file::read(path).map_err(|error| named(&error))?;
+    let all: Vec<_> = CertificateRevocationListDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| named(&error))?;
+    if all.is_empty() { Err(named(&"no revocation list")) } else { Ok(all) }
 }

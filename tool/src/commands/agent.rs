@@ -1,5 +1,6 @@
 //! `agent`: shows what the agent of this host does, and locks its clients.
 
+use clap::builder::NonEmptyStringValueParser;
 use comfy_table::Cell;
 use jeton_agent_wire::status::{self, OfApplication, PinState, Status};
 
@@ -36,7 +37,7 @@ enum What {
     /// unlocked again. Other agents with the same tokens are not asked.
     Lock {
         /// The client, as `jeton agent list` shows it, for example "uid 33".
-        #[arg(required_unless_present = "all")]
+        #[arg(required_unless_present = "all", value_parser = NonEmptyStringValueParser::new())]
         client: Option<String>,
         /// Lock all clients.
         #[arg(long, conflicts_with = "client")]
@@ -65,8 +66,9 @@ impl Agent {
                 let ended = status::lock(&socket, client.as_deref()).map_err(named())?;
                 let Some(ended) = ended else {
                     let client = client.unwrap_or_default();
-                    let text =
-                        format!("no client {client:?} since the agent started: only its tickets are void");
+                    let text = format!(
+                        "no client has the name {client:?} since the agent started: only tickets of this name are void"
+                    );
                     return Err(Error::Usage(text));
                 };
                 out::result(&ended, format!("{} ended", counted(ended, "connection")))?;

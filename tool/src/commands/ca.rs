@@ -79,7 +79,7 @@ impl Init {
         ready.expect_own_key()?;
         let path = self.authority.list.path()?;
         let mut known = Vec::new();
-        if path.symlink_metadata().is_ok() {
+        if !Register::is_missing(&path) {
             for ca in Register::create(&path)?.authorities()? {
                 if ca.id != ready.name && is_one_ca(&ca.certificate, &ready.certificate)? {
                     let text = "the list has this CA with its name in other string types; the certificate needs those";

@@ -65,7 +65,8 @@ impl Application {
     }
 
     /// Carries out a call of this module's own, which makes the session object with this handle
-    /// again unless it is 0. Fails with `None` if the call fails.
+    /// again unless it is 0. Without a session, the call opens one. Fails with `None` if the call
+    /// fails.
     fn carry_out<'a>(
         &self,
         linked: &'a mut Linked<'_>,
@@ -74,7 +75,8 @@ impl Application {
         call: &[u8],
     ) -> Result<Answer<'a>, Option<Lost>> {
         let connection = &mut linked.connection;
-        begin(connection, (session, 0), 1, object).map_err(|_| None)?;
+        let generation = if session == 0 { self.open_again() } else { 0 };
+        begin(connection, (session, generation), 1, object).map_err(|_| None)?;
         connection.frame().extend(call);
         wire::finish(connection.frame()).map_err(|_| None)?;
         let mut answers = exchange(connection, 1, Some(self.pool.patience())).map_err(Some)?;
@@ -160,6 +162,7 @@ impl Application {
         };
         resume(logins, linked, held.slot, opened).map_err(Some)?;
         self.copy_again(held, opened, linked)?;
+        self.note_opened();
         // While the logins are locked: a close in another thread sees which sessions are open.
         held.epoch.store(linked.epoch, Ordering::Release);
         (session.handle, session.generation) = (opened, 0);
