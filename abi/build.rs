@@ -1,7 +1,11 @@
 //! Sets the linker's options for the shared object.
 
+#[path = "fork/link.rs"]
+mod fork;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    let has = |feature: &str| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The module must stay mapped after `dlclose`, because the process can still call its code.
         // Its libraries have thread-locals, whose destructors run at the end of each thread that
@@ -14,6 +18,9 @@ fn main() {
         // `--wrap` renames these symbols, so that AWS-LC finds none of them and calls `free`.
         for theirs in ALLOCATORS {
             println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={theirs}");
+        }
+        if has("AWS_LC") || has("FIPS") {
+            fork::link("fork");
         }
     }
 }

@@ -14,14 +14,11 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::ffi::CString;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{attribute, nothing, open, slots, user};
+use common::{attribute, built, load, nothing, open, slots, user};
 use cryptoki_sys::*;
 
 fn main() {
@@ -154,27 +151,6 @@ fn back_up() {
         // drop locks of fcntl(2).
         let file = std::fs::File::open(entry.expect("a file").path());
         let _ = file.and_then(|mut file| file.read_exact(&mut [0]));
-    }
-}
-
-/// The module: cargo has built it beside this test.
-fn built() -> PathBuf {
-    std::env::current_exe().expect("a path").with_file_name("libjeton_pkcs11.so")
-}
-
-fn load(path: &Path) -> &'static CK_FUNCTION_LIST {
-    type Get = unsafe extern "C" fn(*mut *mut CK_FUNCTION_LIST) -> CK_RV;
-    let name = CString::new(path.as_os_str().as_bytes()).expect("a path");
-    let mut list = null_mut();
-    // SAFETY: the module has `C_GetFunctionList` with this type. It is never unloaded, and its list
-    // is a constant.
-    unsafe {
-        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        assert!(!library.is_null(), "{path:?} cannot be loaded");
-        let get = libc::dlsym(library, c"C_GetFunctionList".as_ptr());
-        let get = std::mem::transmute::<*mut std::ffi::c_void, Get>(get);
-        assert_eq!(get(&raw mut list), CKR_OK);
-        &*list
     }
 }
 

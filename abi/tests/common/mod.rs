@@ -4,7 +4,9 @@
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
-use std::path::Path;
+use std::ffi::{CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
@@ -43,6 +45,28 @@ macro_rules! call {
 pub const PIN: &[u8] = b"a pin of a test";
 /// DER of the object identifier of P-256.
 pub const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+
+/// The module: cargo has built it beside this test.
+pub fn built() -> PathBuf {
+    std::env::current_exe().expect("a path").with_file_name("libjeton_pkcs11.so")
+}
+
+/// Loads a copy of the module. Returns its functions.
+pub fn load(path: &Path) -> &'static CK_FUNCTION_LIST {
+    type Get = unsafe extern "C" fn(*mut *mut CK_FUNCTION_LIST) -> CK_RV;
+    let name = CString::new(path.as_os_str().as_bytes()).expect("a path");
+    let mut list = null_mut();
+    // SAFETY: the module has `C_GetFunctionList` with this type. It is never unloaded, and its list
+    // is a constant.
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!library.is_null(), "{path:?} cannot be loaded");
+        let get = libc::dlsym(library, c"C_GetFunctionList".as_ptr());
+        let get = std::mem::transmute::<*mut c_void, Get>(get);
+        assert_eq!(get(&raw mut list), CKR_OK);
+        &*list
+    }
+}
 
 /// Makes a token in the free slot, which is the last one.
 pub fn make_token(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {

@@ -37,7 +37,7 @@ pub fn says(text: impl AsRef<str>, part: impl AsRef<str>) {
 
 /// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
 /// of them. `tests/sources.rs` finds programs that are missing here.
-pub const PROGRAMS: [(&str, &str); 14] = [
+pub const PROGRAMS: [(&str, &str); 15] = [
     ("age", "age"),
     ("age-keygen", "age"),
     ("certtool", "gnutls-bin"),
@@ -50,6 +50,7 @@ pub const PROGRAMS: [(&str, &str); 14] = [
     ("openssl", "openssl"),
     ("pk12util", "libnss3-tools"),
     ("pkcs11-tool", "opensc"),
+    ("python3", "python3"),
     ("softhsm2-util", "softhsm2"),
     ("ssh-keygen", "openssh-client"),
 ];
