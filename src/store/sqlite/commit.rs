@@ -25,6 +25,15 @@ pub(super) enum Fault {
 }
 
 pub(super) type Outcome<T> = std::result::Result<T, Fault>;
+/// What a transaction does with the bytes that it removes.
+#[derive(Clone, Copy)]
+pub(super) enum OldBytes {
+    /// Each byte becomes zero.
+    Zeroed,
+    /// Pages that become free keep their bytes.
+    KeptIfLarge,
+}
+
 
 impl From<rusqlite::Error> for Fault {
     fn from(reason: rusqlite::Error) -> Self {
@@ -40,11 +49,19 @@ impl OpenFile {
         what: &str,
         work: impl FnOnce(&Transaction<'_>) -> Outcome<T>,
     ) -> Result<T> {
+    ) -> Result<T> {
+        self.write_over(what, OldBytes::Zeroed, work)
+    }
+
+    fn write_over<T>(
+        &self,
+        what: &str,
+        old: OldBytes,
+        work: impl FnOnce(&Transaction<'_>) -> Outcome<T>,
         self.expect_writable()?;
-        let mut connection = lock(&self.writer);
+        let connection = lock(&self.writer);
         let attempt = || {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            self.check_schema(&transaction)?;
+            let transaction = self.begin(&connection, old)?;
             let done = work(&transaction)?;
             self.expect_names(what).map_err(Fault::Refused)?;
             self.allocate(&transaction)?;
@@ -82,10 +99,7 @@ impl OpenFile {
         let mut outcome = self.write(what, &mut work);
         if matches!(outcome, Err(Error::DeviceMemory)) {
             // The log would have each page of a large object as zeros.
-            let zero = |how| lock(&self.writer).pragma_update(None, "secure_delete", how);
-            let _ = zero("FAST");
-            outcome = self.write(what, &mut work);
-            let _ = zero("ON");
+            outcome = self.write_over(what, OldBytes::KeptIfLarge, &mut work);
             if outcome.is_ok() {
                 warn!(file = %self.path.display(), "the disk is full: old bytes of large objects stay in the file");
             }
@@ -103,15 +117,29 @@ impl OpenFile {
         })
     }
 
-    /// Runs before a transaction changes anything. If the schema has changed, fails unless it is
-    /// exactly Jeton's schema. Also records whether another connection has written.
-    pub(super) fn check_schema(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        let version = schema::version(transaction)?;
+    /// Begins a transaction on the writer's connection. If the schema has changed, fails unless it
+    /// is exactly Jeton's schema. Also records whether another connection has written.
+    ///
+    /// Every transaction begins here and says what it does with old bytes. A setting of the
+    /// connection would hold for a transaction of another thread too.
+    pub(super) fn begin<'a>(
+        &self,
+        connection: &'a Connection,
+        old: OldBytes,
+    ) -> rusqlite::Result<Transaction<'a>> {
+        let how = match old {
+            OldBytes::Zeroed => "ON",
+            OldBytes::KeptIfLarge => "FAST",
+        };
+        connection.pragma_update(None, "secure_delete", how)?;
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        let version = schema::version(&transaction)?;
         if version != self.schema.load(Ordering::Acquire) {
-            schema::verify(transaction)?;
+            schema::verify(&transaction)?;
             self.schema.store(version, Ordering::Release);
         }
-        self.note_others(transaction)
+        self.note_others(&transaction)?;
+        Ok(transaction)
     }
 }
 
