@@ -8,7 +8,7 @@ use tracing::{error, warn};
 
 use super::failure::log_failure;
 use super::reserve;
-use super::rows::{load_rows, object, record, snapshot};
+use super::rows::{BODY, load_rows, object, record, snapshot};
 use super::schema;
 use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
@@ -17,6 +17,7 @@ use crate::store::{self, Header, Purpose, Role, Row, Snapshot, Work, Write};
 
 /// The number of objects that [`objects_after`] reads at a time.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// The reason why a transaction was aborted.
 pub(super) enum Fault {
@@ -24,7 +25,6 @@ pub(super) enum Fault {
     Sqlite(rusqlite::Error),
 }
 
-pub(super) type Outcome<T> = std::result::Result<T, Fault>;
 /// What a transaction does with the bytes that it removes.
 #[derive(Clone, Copy)]
 pub(super) enum OldBytes {
@@ -34,6 +34,7 @@ pub(super) enum OldBytes {
     KeptIfLarge,
 }
 
+pub(super) type Outcome<T> = std::result::Result<T, Fault>;
 
 impl From<rusqlite::Error> for Fault {
     fn from(reason: rusqlite::Error) -> Self {
@@ -49,7 +50,6 @@ impl OpenFile {
         what: &str,
         work: impl FnOnce(&Transaction<'_>) -> Outcome<T>,
     ) -> Result<T> {
-    ) -> Result<T> {
         self.write_over(what, OldBytes::Zeroed, work)
     }
 
@@ -58,6 +58,7 @@ impl OpenFile {
         what: &str,
         old: OldBytes,
         work: impl FnOnce(&Transaction<'_>) -> Outcome<T>,
+    ) -> Result<T> {
         self.expect_writable()?;
         let connection = lock(&self.writer);
         let attempt = || {
@@ -267,10 +268,18 @@ pub(super) fn apply(connection: &Connection, write: &Write<'_>) -> rusqlite::Res
 }
 
 /// Returns at most [`BATCH`] rows with their records, in order, from the first row whose ID is
-/// greater than `last`.
+/// greater than `last`. Ends after the record that makes it longer than [`BATCH_BYTES`].
 pub(super) fn objects_after(connection: &Connection, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
-    )?;
-    statement.query_map(params![last, BATCH as i64], |row| Ok((object(row)?, row.get(4)?)))?.collect()
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT id, private, tag, names, {BODY} FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
+    ))?;
+    let (mut rows, mut batch, mut bytes) = (statement.query(params![last, BATCH as i64])?, Vec::new(), 0);
+    while bytes <= BATCH_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let record: Vec<u8> = row.get(4)?;
+        bytes += record.len();
+        batch.push((object(row)?, record));
+    }
+    Ok(batch)
 }
