@@ -38,9 +38,15 @@ use syslog::Syslog;
 const QUEUE: usize = 4096;
 /// How long to wait for the lock of the file after an earlier wait of `file_lock::LIMIT` failed.
 const IMPATIENT: Duration = Duration::from_millis(100);
-/// The number of bytes at the end of the file in which a writer looks for the last line. No line is
-/// longer.
-const LONGEST: u64 = 16 * 1024;
+/// The largest length of a line in bytes. What makes a record longer is cut.
+const LONGEST: usize = 16 * 1024;
+/// The numbers of bytes at the end of the file in which a writer looks for the last line, one after
+/// the other. Older versions wrote lines of any length.
+const TAILS: [u64; 2] = [LONGEST as u64, 1 << 20];
+/// The start of the first line of a log.
+const FIRST: &[u8] = b"{\"number\":1,";
+/// The length of the hash of a line with its name and the line break.
+const HASH: usize = r#","hash":"""#.len() + 2 * NONE.len() + 1;
 /// The value that the first line uses as the hash of the line before.
 const NONE: [u8; 32] = [0; 32];
 
@@ -93,8 +99,28 @@ pub struct Record {
     /// The names of the secret attributes that the caller read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
-    /// `Ok`, the [`Error`], or the number of lost records.
+    /// `Ok`, the [`Error`], or what happened to the log: records were lost, or lines are missing.
     pub result: String,
+}
+
+impl Record {
+    /// Returns the record with the first `most` entries of each list and the first `most`
+    /// characters of each text.
+    fn cut(&self, most: usize) -> Self {
+        let text = |text: &String| text.chars().take(most).collect();
+        let texts = |texts: &[String]| texts.iter().take(most).map(text).collect();
+        let name = |name: &ObjectName| ObjectName { label: text(&name.label), id: text(&name.id) };
+        Self {
+            token: self.token.as_ref().map(text),
+            client: self.client.as_ref().map(text),
+            mechanism: self.mechanism.as_ref().map(text),
+            objects: texts(&self.objects),
+            names: self.names.iter().take(most).map(name).collect(),
+            attributes: texts(&self.attributes),
+            result: text(&self.result),
+            ..*self
+        }
+    }
 }
 
 /// The names of an object by which users know it.
@@ -118,6 +144,9 @@ struct Line<'a> {
     /// The file name of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<&'a str>,
+    /// Whether the record is longer than a line may be, so that lists or texts of it are cut.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
     #[serde(flatten)]
     record: &'a Record,
 }
@@ -168,7 +197,7 @@ impl Audit {
 
     /// Queues a record for writing, or writes it if there is no thread.
     pub fn note(&self, record: Record) {
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let time = now();
         let (writer, record) = match &self.0 {
             Way::Caller(writer) => (writer, (time, record)),
             Way::Thread { queue, late, .. } => {
@@ -298,13 +327,18 @@ impl Writer {
 
     /// Appends records to the file, and returns what it wrote. The caller holds the lock.
     fn append(&mut self, file: &mut File, batch: &[(Duration, Record)]) -> io::Result<Vec<u8>> {
-        let end = file.metadata()?.len();
+        let data = file.metadata()?;
+        let end = data.len();
         let mut text = Vec::new();
-        if end != self.end || end == 0 {
-            self.resume(file, end, &mut text)?;
-        }
         let (number, last) = (self.number, self.last);
-        let outcome = self.lines(batch, &mut text).and_then(|()| file.write_all(&text));
+        // A device such as `/dev/null` keeps no lines.
+        let is_current = end == self.end || !data.is_file();
+        let continued = if is_current { Ok(()) } else { self.resume(file, end, &mut text) };
+        let lines = continued.and_then(|()| {
+            self.report_missing(number, &last, &mut text)?;
+            self.lines(batch, &mut text)
+        });
+        let outcome = lines.and_then(|()| file.write_all(&text));
         match outcome {
             Ok(()) => {
                 self.end = end + text.len() as u64;
@@ -320,48 +354,83 @@ impl Writer {
         outcome.map(|()| text)
     }
 
-    /// Continues the chain at the end of the file, or starts it. Ends a line that a crash cut off.
+    /// Continues the chain at the end of the file. Starts it in an empty file, and after a first
+    /// line that a crash cut off. Fails if the file has another content without a record.
     fn resume(&mut self, file: &mut File, end: u64, text: &mut Vec<u8>) -> io::Result<()> {
-        let start = end.saturating_sub(LONGEST);
         let mut tail = Vec::new();
-        file.seek(SeekFrom::Start(start))?;
-        file.take(LONGEST).read_to_end(&mut tail)?;
-        if tail.last().is_some_and(|byte| *byte != b'\n') {
-            text.push(b'\n');
+        for len in TAILS {
+            tail.clear();
+            file.seek(SeekFrom::Start(end.saturating_sub(len)))?;
+            file.take(len).read_to_end(&mut tail)?;
+            // The last line that is a record. Lines after it that are not records break the chain.
+            let mut lines = tail.rsplit(|byte| *byte == b'\n');
+            if let Some(last) = lines.find_map(|line| serde_json::from_slice::<Last>(line).ok()) {
+                (self.number, self.last) = (last.number, unhex(&last.hash));
+                end_line(&tail, text);
+                return Ok(());
+            }
         }
-        // The last line that is a record. Lines after it that are not records break the chain.
-        let last =
-            tail.rsplit(|byte| *byte == b'\n').find_map(|line| serde_json::from_slice::<Last>(line).ok());
-        (self.number, self.last) = last.map_or((0, NONE), |last| (last.number, unhex(&last.hash)));
+        let line = tail.trim_ascii_end();
+        let is_one_line = line.len() <= LONGEST && !line.contains(&b'\n');
+        if !is_one_line || !(line.starts_with(FIRST) || FIRST.starts_with(line)) {
+            let reason =
+                "this file has no record of an audit log in its last MiB: move it away to begin a log";
+            return Err(io::Error::other(reason));
+        }
+        (self.number, self.last) = (0, NONE);
+        end_line(&tail, text);
         Ok(())
+    }
+
+    /// Reports that lines are missing that this process knows: `number` and `last` are of the last
+    /// one. The file was emptied, shortened, or moved away.
+    fn report_missing(&mut self, number: u64, last: &[u8; 32], text: &mut Vec<u8>) -> io::Result<()> {
+        if self.number >= number {
+            return Ok(());
+        }
+        let result = format!("lines are missing, up to number {number} with the hash {}", hex(last));
+        self.line(now(), &Record { result, ..Record::default() }, text)
     }
 
     fn lines(&mut self, batch: &[(Duration, Record)], text: &mut Vec<u8>) -> io::Result<()> {
         if self.lost > 0 {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let result = format!("{} records lost", self.lost);
-            self.line(now, &Record { result, ..Record::default() }, text)?;
+            self.line(now(), &Record { result, ..Record::default() }, text)?;
         }
         batch.iter().try_for_each(|(time, record)| self.line(*time, record, text))
     }
 
     fn line(&mut self, time: Duration, record: &Record, text: &mut Vec<u8>) -> io::Result<()> {
         self.number += 1;
-        let line = Line {
-            number: self.number,
-            time: time.as_secs_f64(),
-            process: std::process::id(),
-            uid: getuid().as_raw(),
-            program: self.program.as_deref(),
-            record,
-        };
-        let body = serde_json::to_vec(&line)?;
+        let body = self.body(time, record)?;
         let chained = [&self.last[..], &body].concat();
         let hashed = self.provider.digest.hash(Hash::Sha256, &chained, &mut self.last);
         hashed.map_err(|error| io::Error::other(format!("SHA-256: {error:?}")))?;
         text.extend_from_slice(&body[..body.len() - 1]);
-        let hash: String = self.last.iter().map(|byte| format!("{byte:02x}")).collect();
-        writeln!(text, ",\"hash\":\"{hash}\"}}")
+        writeln!(text, ",\"hash\":\"{}\"}}", hex(&self.last))
+    }
+
+    /// Returns a line without its hash. Cuts the record until the line is short enough: without
+    /// lists and texts it is.
+    fn body(&self, time: Duration, record: &Record) -> io::Result<Vec<u8>> {
+        let (mut shorter, mut most) = (None, LONGEST);
+        loop {
+            let line = Line {
+                number: self.number,
+                time: time.as_secs_f64(),
+                process: std::process::id(),
+                uid: getuid().as_raw(),
+                program: self.program.as_deref(),
+                cut: shorter.is_some(),
+                record: shorter.as_ref().unwrap_or(record),
+            };
+            let body = serde_json::to_vec(&line)?;
+            if body.len() + HASH <= LONGEST || most == 0 {
+                return Ok(body);
+            }
+            most /= 2;
+            shorter = Some(record.cut(most));
+        }
     }
 }
 
@@ -380,6 +449,21 @@ impl Default for Record {
             result: String::new(),
         }
     }
+}
+
+/// Ends a line that a crash cut off.
+fn end_line(tail: &[u8], text: &mut Vec<u8>) {
+    if tail.last().is_some_and(|byte| *byte != b'\n') {
+        text.push(b'\n');
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Decodes a hash. Invalid digits become zeros, so that the chain breaks there.

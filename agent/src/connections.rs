@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
+use jeton::config::log;
 use jeton::error::Error;
 use jeton::functions::Module;
 use jeton::id::ObjectHandle;
@@ -103,6 +104,7 @@ impl Agent {
     /// Serves a connection until it ends.
     pub fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: Peer) {
         let Some((standing, permit)) = self.register.admit(peer, stream.descriptor()) else { return };
+        log::work_for(&standing.identity);
         let mut channel = Channel::new(stream, self.asking);
         // Dropped before the channel: the register has no descriptor that is closed.
         let mut connection =

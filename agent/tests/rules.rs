@@ -2,7 +2,9 @@
 
 mod common;
 
+use common::peer::Peer;
 use common::*;
+use jeton_agent_wire::Function;
 
 #[test]
 fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
@@ -57,4 +59,71 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     let _second = module.open_session(slot, Access::ReadOnly).expect("a session");
     let third = module.open_session(slot, Access::ReadOnly);
     assert_eq!(third.map(drop).map_err(|failure| failure.code), Err(CKR_SESSION_COUNT));
+}
+
+/// Starts an agent that refuses these functions, and writes its log to a file.
+fn refusing(directory: &Path, refuse: &str) -> (Agent, PathBuf) {
+    write_rules(directory, &format!("[[client]]\nrefuse = [{refuse}]\n"));
+    let log = directory.join("log");
+    let mut command = Command::new(PROGRAM);
+    command.stderr(File::create(&log).expect("a file"));
+    (Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent"), log)
+}
+
+#[test]
+fn the_log_names_each_function_that_an_application_may_not_call() {
+    let directory = &Directory::alone();
+    let (_agent, log) = refusing(directory, "'C_D*', 'C_E*', 'C_S*', 'C_V*'");
+    let mut peer = Peer::started(directory);
+    // More than the lines that a client may write at once.
+    let refused = [
+        Function::C_DigestInit,
+        Function::C_Digest,
+        Function::C_DigestUpdate,
+        Function::C_DigestFinal,
+        Function::C_EncryptInit,
+        Function::C_Encrypt,
+        Function::C_EncryptUpdate,
+        Function::C_EncryptFinal,
+        Function::C_DecryptInit,
+        Function::C_Decrypt,
+        Function::C_SignInit,
+        Function::C_Sign,
+        Function::C_VerifyInit,
+        Function::C_Verify,
+    ];
+    for function in refused {
+        assert_eq!(
+            peer.call(0, function, Vec::new()),
+            Some(CKR_FUNCTION_NOT_SUPPORTED),
+            "{}",
+            function.name()
+        );
+    }
+    let said = fs::read_to_string(&log).expect("a log");
+    for function in refused {
+        assert!(said.contains(&format!("function=\"{}\"", function.name())), "{said}");
+    }
+}
+
+#[test]
+fn the_log_says_how_many_lines_of_a_client_were_dropped() {
+    const MANY: usize = 200;
+    let directory = &Directory::alone();
+    let (mut agent, log) = refusing(directory, "'C_Sign*'");
+    for _ in 0..MANY {
+        let refused = Peer::started(directory).call(0, Function::C_Sign, Vec::new());
+        assert_eq!(refused, Some(CKR_FUNCTION_NOT_SUPPORTED));
+    }
+    agent.signal(Signal::TERM);
+    agent.wait();
+    let said = fs::read_to_string(&log).expect("a log");
+    let uid = format!("client=\"uid {}", rustix::process::getuid().as_raw());
+    let reports: Vec<_> = said.lines().filter(|line| line.contains(" dropped=")).collect();
+    assert!(!reports.is_empty() && reports.iter().all(|line| line.contains(&uid)), "{said}");
+    let number =
+        |line: &&str| -> Option<usize> { line.split_once(" dropped=")?.1.split(' ').next()?.parse().ok() };
+    let dropped: usize = reports.iter().filter_map(number).sum();
+    let written = said.lines().filter(|line| line.contains("refused by a rule")).count();
+    assert_eq!(written + dropped, MANY, "{said}");
 }

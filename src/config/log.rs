@@ -1,8 +1,9 @@
 //! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level and its
 //! file.
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::fmt::{Debug, Write as _};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -13,8 +14,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tracing::callsite::{Identifier, rebuild_interest_cache};
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
@@ -25,9 +29,20 @@ use crate::sync::lock;
 /// The level without configuration: only errors.
 const DEFAULT: LevelFilter = LevelFilter::ERROR;
 
-static LOG: Mutex<Log> = Mutex::new(Log { level: DEFAULT, file: None, places: None });
+/// The interval between two lines of a client from one place in the code, after the first ones.
+const EACH: Duration = Duration::from_secs(1);
+/// The number of lines that a client may write at once from one place.
+const AT_ONCE: u32 = 10;
+/// The largest number of pairs of a place and a client that are counted. The other clients share
+/// the count of a place.
+const MOST: usize = 1024;
+/// The largest number of functions of which a count knows that a line named them.
+const MOST_FUNCTIONS: usize = 128;
+
+static LOG: Mutex<Log> = Mutex::new(Log { level: DEFAULT, file: None, counts: None });
 static INSTALLED: Once = Once::new();
 thread_local! {
+    static CLIENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
     static HELD: Cell<Option<MutexGuard<'static, Log>>> = const { Cell::new(None) };
 }
 
@@ -35,8 +50,13 @@ struct Log {
     level: LevelFilter,
     /// The log goes to standard error if this is `None`.
     file: Option<Arc<File>>,
-    /// When each place in the code wrote, for [`Few`].
-    places: Option<HashMap<Identifier, Instant>>,
+    counts: Option<Counts>,
+}
+
+/// Names the client of an agent that this thread works for from now on. Each client has its own
+/// limit of lines.
+pub fn work_for(client: &str) {
+    CLIENT.set(Some(client.into()));
 }
 
 /// Runs before a fork. Waits until no thread is inside the log, which a child could not leave.
@@ -96,23 +116,144 @@ impl<S: Subscriber> Layer<S> for Threshold {
     }
 }
 
-/// Lets each place in the code write ten lines at once, and then one in a second, so that no peer
-/// fills the disk. Lines below the level "info" are for a person who waits for them.
+/// Lets each client write ten lines at once from each place in the code, and then one in a second,
+/// so that no client fills the disk or hides the lines of another one. Lines below the level "info"
+/// are for a person who waits for them.
 struct Few;
 
 impl<S: Subscriber> Layer<S> for Few {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        const EACH: Duration = Duration::from_secs(1);
-        let (place, now) = (event.metadata(), Instant::now());
-        let earliest = now.checked_sub(10 * EACH).unwrap_or(now);
-        let mut log = lock(&LOG);
-        let last = log.places.get_or_insert_default().entry(place.callsite()).or_insert(earliest);
-        let turn = earliest.max(*last) + EACH;
-        let is_due = turn <= now || *place.level() > Level::INFO;
-        if is_due {
-            *last = turn;
+        let place = event.metadata();
+        if *place.level() > Level::INFO {
+            return true;
         }
+        let mut named = Named::default();
+        event.record(&mut named);
+        let client = named.client.or_else(|| CLIENT.with_borrow(Clone::clone));
+        let mut log = lock(&LOG);
+        let counts = log.counts.get_or_insert_default();
+        let (is_due, dropped) = counts.note(place, client, named.function.as_deref(), Instant::now());
+        drop(log);
+        dropped.iter().for_each(Dropped::write);
         is_due
+    }
+}
+
+/// Writes the numbers of dropped lines that no later line has reported.
+pub(crate) fn report_dropped() {
+    let dropped = lock(&LOG).counts.as_mut().map(|counts| counts.take_dropped(|_| true));
+    dropped.iter().flatten().for_each(Dropped::write);
+}
+
+/// The fields of a line that name its client and its function.
+#[derive(Default)]
+struct Named {
+    client: Option<Arc<str>>,
+    function: Option<String>,
+}
+
+impl Visit for Named {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "client" => self.client = Some(value.into()),
+            "function" => self.function = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
+}
+
+/// The lines of each client from each place in the code.
+#[derive(Default)]
+struct Counts(HashMap<(Identifier, Option<Arc<str>>), Count>);
+
+struct Count {
+    place: &'static Metadata<'static>,
+    /// The time up to which the client has used its lines.
+    used: Instant,
+    /// The lines that were dropped and not reported.
+    dropped: u64,
+    /// The functions that lines have named. The first line of each is always due: an agent logs
+    /// each refused function of an application only once.
+    functions: HashSet<String>,
+}
+
+impl Count {
+    fn is_due(&self, now: Instant) -> bool {
+        self.used + EACH <= now
+    }
+}
+
+/// Lines that were dropped.
+struct Dropped {
+    place: &'static Metadata<'static>,
+    client: Option<Arc<str>>,
+    count: u64,
+}
+
+impl Counts {
+    /// Counts a line. Returns whether it is written, and the dropped lines to report before it.
+    fn note(
+        &mut self,
+        place: &'static Metadata<'static>,
+        client: Option<Arc<str>>,
+        function: Option<&str>,
+        now: Instant,
+    ) -> (bool, Vec<Dropped>) {
+        let earliest = now.checked_sub(AT_ONCE * EACH).unwrap_or(now);
+        let mut key = (place.callsite(), client);
+        let mut reported = Vec::new();
+        if self.0.len() >= MOST && !self.0.contains_key(&key) {
+            reported = self.take_dropped(|count| count.is_due(now));
+            self.0.retain(|_, count| count.used > earliest);
+            if self.0.len() >= MOST {
+                key.1 = None;
+            }
+        }
+        let new = || Count { place, used: earliest, dropped: 0, functions: HashSet::new() };
+        let count = self.0.entry(key.clone()).or_insert_with(new);
+        let is_new = function.is_some_and(|function| {
+            count.functions.len() < MOST_FUNCTIONS && count.functions.insert(function.to_owned())
+        });
+        let is_due = count.is_due(now);
+        if !is_due && !is_new {
+            count.dropped += 1;
+            return (false, reported);
+        }
+        reported.extend(self.take_dropped(|count| count.is_due(now)));
+        if let Some(count) = self.0.get_mut(&key).filter(|_| is_due) {
+            count.used = earliest.max(count.used) + EACH;
+        }
+        (true, reported)
+    }
+
+    /// Takes the numbers of dropped lines of these counts.
+    fn take_dropped(&mut self, of: impl Fn(&Count) -> bool) -> Vec<Dropped> {
+        let counts = self.0.iter_mut().filter(|(_, count)| count.dropped > 0 && of(count));
+        counts
+            .map(|((_, client), count)| Dropped {
+                place: count.place,
+                client: client.clone(),
+                count: std::mem::take(&mut count.dropped),
+            })
+            .collect()
+    }
+}
+
+impl Dropped {
+    /// Writes a line in the format of all lines.
+    fn write(&self) {
+        let Self { place, client, count } = self;
+        let (level, target, line_of_code) = (place.level(), place.target(), place.line().unwrap_or_default());
+        let mut line = String::new();
+        // Writing to a string cannot fail.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut line));
+        let what = "too many lines from one place";
+        let _ = write!(line, " {level:>5} {target}: {what} dropped={count} line={line_of_code}");
+        let _ = client.iter().try_for_each(|client| write!(line, " client={client:?}"));
+        // There is no other place for the reason why a log cannot be written.
+        let _ = Sink.write(line.as_bytes());
     }
 }
 
@@ -163,6 +304,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tracing::callsite::Callsite;
+    use tracing::field::FieldSet;
+    use tracing::metadata::Kind;
+    use tracing::subscriber::Interest;
+
     use super::*;
 
     #[test]
@@ -182,6 +328,83 @@ mod tests {
         });
         // A slow machine takes more than a second.
         assert!((1011..1100).contains(&count.load(Ordering::Relaxed)));
+    }
+
+    /// Returns a place in the code.
+    fn place() -> &'static Metadata<'static> {
+        struct Place;
+        impl Callsite for Place {
+            fn set_interest(&self, _: Interest) {}
+            fn metadata(&self) -> &Metadata<'_> {
+                &METADATA
+            }
+        }
+        static PLACE: Place = Place;
+        static METADATA: Metadata<'static> = Metadata::new(
+            "place",
+            "target",
+            Level::WARN,
+            None,
+            Some(1),
+            None,
+            FieldSet::new(&[], Identifier(&PLACE)),
+            Kind::EVENT,
+        );
+        &METADATA
+    }
+
+    /// Returns how many of these lines are written.
+    fn written(counts: &mut Counts, client: &str, lines: usize, now: Instant) -> usize {
+        (0..lines).filter(|_| counts.note(place(), Some(client.into()), None, now).0).count()
+    }
+
+    #[test]
+    fn no_client_hides_the_lines_of_another_one() {
+        let (mut counts, now) = (Counts::default(), Instant::now());
+        assert_eq!(written(&mut counts, "noise", 1000, now), 10);
+        assert_eq!(written(&mut counts, "victim", 10, now), 10);
+        // Even if it has many names.
+        for client in 0..2 * MOST {
+            written(&mut counts, &client.to_string(), 2, now);
+        }
+        assert!(counts.0.len() <= MOST + 1);
+        // Clients that have been quiet make room.
+        let later = now + AT_ONCE * EACH;
+        assert_eq!(written(&mut counts, "another", 20, later), 10);
+        assert_eq!(counts.0.len(), 1);
+    }
+
+    #[test]
+    fn dropped_lines_are_reported_with_their_number_and_client() {
+        let (mut counts, now) = (Counts::default(), Instant::now());
+        written(&mut counts, "one", 1000, now);
+        written(&mut counts, "two", 11, now);
+        let mut report = |client: &str, now| -> Vec<(String, u64)> {
+            let (_, dropped) = counts.note(place(), Some(client.into()), None, now);
+            let mut dropped: Vec<_> = dropped
+                .into_iter()
+                .map(|dropped| (dropped.client.expect("a client").to_string(), dropped.count))
+                .collect();
+            dropped.sort();
+            dropped
+        };
+        assert_eq!(report("three", now), []);
+        // Any client causes the report, once.
+        assert_eq!(report("three", now + EACH), [("one".to_owned(), 990), ("two".to_owned(), 1)]);
+        assert_eq!(report("three", now + EACH), []);
+        assert_eq!(report("one", now + EACH), []);
+        assert_eq!(report("one", now + EACH), []);
+        assert_eq!(report("one", now + 2 * EACH), [("one".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn each_function_has_one_line_in_spite_of_the_limit() {
+        let (mut counts, now) = (Counts::default(), Instant::now());
+        let mut is_written = |function: &str| counts.note(place(), Some("one".into()), Some(function), now).0;
+        assert_eq!((0..100).filter(|_| is_written("C_Sign")).count(), 10);
+        let names: Vec<_> = (0..2 * MOST_FUNCTIONS).map(|number| number.to_string()).collect();
+        assert_eq!(names.iter().filter(|name| is_written(name)).count(), MOST_FUNCTIONS - 1);
+        assert_eq!(names.iter().filter(|name| is_written(name)).count(), 0);
     }
 
     #[test]

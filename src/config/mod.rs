@@ -27,7 +27,7 @@ mod database;
 pub(crate) mod environment;
 mod files;
 pub mod fips;
-pub(crate) mod log;
+pub mod log;
 mod sealing;
 pub mod strict;
 

@@ -5,6 +5,7 @@
 //! a record of each message, because it processes any number of them. Closing a session is not
 //! recorded, although it destroys the session's objects and may end the login.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Derived, Module};
@@ -223,7 +224,10 @@ pub(super) fn record_read(
     outcome: &Result<()>,
 ) {
     if let Some(audit) = &token.settings.audit {
-        let call = Call { attributes, ..Call::of("C_GetAttributeValue", None, &[]) };
+        // A template may name an attribute many times.
+        let mut known = HashSet::new();
+        let attributes: Vec<_> = attributes.iter().copied().filter(|id| known.insert(*id)).collect();
+        let call = Call { attributes: &attributes, ..Call::of("C_GetAttributeValue", None, &[]) };
         note(audit, token, session, &call, vec![name(object)], describe(outcome));
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tracing::info;
 
 use crate::backend;
-use crate::config::Settings;
+use crate::config::{Settings, log};
 use crate::error::{Error, Result, require};
 use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
@@ -177,10 +177,11 @@ impl Module {
         self.jobs.close();
         let known: Vec<_> = lock(&tokens.slots).iter().filter_map(|slot| slot.token.clone()).collect();
         known.iter().for_each(|known| known.forget_application(&self.application));
-        if tokens.applications.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(audit) = &tokens.settings.audit
-        {
-            audit.close();
+        if tokens.applications.fetch_sub(1, Ordering::AcqRel) == 1 {
+            if let Some(audit) = &tokens.settings.audit {
+                audit.close();
+            }
+            log::report_dropped();
         }
         Ok(())
     }

@@ -28,7 +28,9 @@ impl Counter {
     /// Returns the last change number that was noted; 0 if there is no file.
     pub fn read(&self) -> Result<Change> {
         let mut text = String::new();
-        let read = file::open(&self.0, OFlags::RDONLY, 0)
+        let read = self
+            .mode()
+            .and_then(|_| file::open(&self.0, OFlags::RDONLY, 0))
             .and_then(|file| file.take(LONGEST).read_to_string(&mut text));
         match read {
             Ok(_) => text.trim().parse().map(Change).map_err(|_| self.log_failure(&"not a number")),
@@ -79,11 +81,15 @@ impl Counter {
         fs::rename(&fresh, &self.0)
     }
 
-    /// Opens or creates a file of the counter. The mode is that of new token files: in a shared
-    /// directory, the group may read and write it.
     fn create(&self, path: &Path, flags: OFlags) -> std::io::Result<File> {
-        let mode = permissions::mode_in(self.0.parent().unwrap_or(Path::new(".")))?;
-        permissions::open_or_create(path, flags, mode)
+        permissions::open_or_create(path, flags, self.mode()?)
+    }
+
+    /// Returns the mode of the counter's files. It is that of new token files: in a shared
+    /// directory, the group may read and write them. Fails in a directory to which every user may
+    /// write: anyone could make a file there that prevents every login.
+    fn mode(&self) -> std::io::Result<u32> {
+        permissions::mode_in(self.0.parent().unwrap_or(Path::new(".")))
     }
 
     fn log_failure(&self, reason: &dyn std::fmt::Display) -> Error {

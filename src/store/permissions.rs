@@ -22,17 +22,22 @@ pub(super) fn check_file(data: &Metadata) -> Result<()> {
 
 /// A problem with the permissions of a token directory.
 pub(super) enum Exposure {
-    /// Every user may remove and replace files.
+    /// Every user may add files. With the sticky bit too, anyone could make a file beside a token
+    /// that prevents every login.
     Everybody,
-    /// Other users may add files, a group may replace or truncate them, or another user owns the
-    /// directory.
+    /// A group may replace or truncate files, or another user owns the directory.
     Some(&'static str),
 }
 
 /// Returns the mode of new files in a directory. Only their owner may read and write them, except
-/// in a shared directory, where the directory's group may too.
+/// in a shared directory, where the directory's group may too. Fails if every user may write to the
+/// directory.
 pub(crate) fn mode_in(dir: &Path) -> Result<u32> {
-    Ok(if is_shared(std::fs::metadata(dir)?.mode()) { OWNER | GROUP } else { OWNER })
+    let mode = std::fs::metadata(dir)?.mode();
+    if mode & EVERYBODY_WRITES != 0 {
+        return Err(Error::other("every user may write to this directory: chmod o-w"));
+    }
+    Ok(if is_shared(mode) { OWNER | GROUP } else { OWNER })
 }
 
 /// Returns the mode of a new file beside a token file: the token file's own, without rights for
@@ -66,11 +71,8 @@ fn is_shared(mode: u32) -> bool {
 /// these.
 pub(super) fn exposure(data: &Metadata) -> Option<Exposure> {
     let mode = data.mode();
-    if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {
-        return Some(Exposure::Everybody);
-    }
     if mode & EVERYBODY_WRITES != 0 {
-        return Some(Exposure::Some("every user may add files to this directory"));
+        return Some(Exposure::Everybody);
     }
     if mode & GROUP_WRITES != 0 && !is_shared(mode) {
         return Some(Exposure::Some("a group may write to this directory, which is not setgid"));
@@ -90,4 +92,3 @@ const GROUP: u32 = 0o060;
 const EVERYBODY_WRITES: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 const SETGID: u32 = 0o2000;
-const STICKY: u32 = 0o1000;

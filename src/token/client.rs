@@ -354,14 +354,23 @@ impl ClientToken {
     }
 
     pub(super) fn known(&self, shown: ObjectHandle) -> Result<ObjectHandle> {
-        let handle = objects::counted(shown, 0);
-        let is_current =
-            handle == shown && self.logouts.load(Ordering::Acquire) == 0 || self.shown(handle) == shown;
-        if is_current || !objects::is_stored(shown) {
+        let logouts = self.logouts.load(Ordering::Acquire);
+        if logouts == 0 || !objects::is_stored(shown) {
+            return Ok(shown);
+        }
+        let find = || {
+            let is_known = |handle: &ObjectHandle| {
+                self.token.objects.is_private(*handle).is_some() && self.shown(*handle) == shown
+            };
+            [shown, objects::counted(shown, logouts)].into_iter().find(is_known)
+        };
+        if let Some(handle) = find() {
             return Ok(handle);
         }
-        self.look_for(handle)?;
-        if self.shown(handle) == shown { Ok(handle) } else { Err(Error::ObjectHandleInvalid) }
+        // An application that goes on at another agent may know an object that this process has not
+        // read yet.
+        self.load_changes(&self.lock_changes())?;
+        find().ok_or(Error::ObjectHandleInvalid)
     }
 
     /// Loads the changes of other processes if no row has this handle. An application that goes on

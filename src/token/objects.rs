@@ -28,8 +28,6 @@ pub(super) const BUILT_IN: u64 = 0x1000;
 /// row, which is random. So a token object has the same handle in every process and after a
 /// restart, and handles are in the order of rows.
 const STORED: u64 = 1 << 60;
-/// Between them is a number that an application counts: see `ClientToken::shown`.
-const COUNTED: u64 = 0xff << 52;
 
 pub(super) fn is_stored(handle: ObjectHandle) -> bool {
     handle.0 & STORED != 0
@@ -39,9 +37,13 @@ pub(super) fn stored_handle(id: i64) -> ObjectHandle {
     ObjectHandle(STORED | id.cast_unsigned() >> 11)
 }
 
-/// Returns a handle with this number of an application. Only the low bits of the number count.
+/// Returns the handle of a token object for a number that an application counts, see
+/// `ClientToken::shown`. With the same number it returns the first handle again. With another
+/// number it returns a handle that no object has: it changes all 60 bits below [`STORED`], and
+/// those of a row are random.
 pub(super) fn counted(handle: ObjectHandle, number: u64) -> ObjectHandle {
-    ObjectHandle(handle.0 & !COUNTED | number << COUNTED.trailing_zeros() & COUNTED)
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    ObjectHandle(handle.0 ^ number.wrapping_mul(GOLDEN_RATIO) >> 4)
 }
 
 /// The largest handle that an agent may ask for: see [`with_handle`].

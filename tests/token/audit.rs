@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 
-use jeton::audit::{Audit, Record, Threads};
+use jeton::audit::{Audit, ObjectName, Record, Threads};
 use jeton::mechanism::message::MessageParams;
 use jeton::object::AttributeView;
 use serde_json::{Value, json};
@@ -353,4 +353,156 @@ fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
         audit.close();
         assert_eq!(records(&file, DEFAULT).len(), count);
     }
+}
+
+/// Opens a log without a thread, and writes records of these functions.
+fn write(file: &Path, functions: &[&'static str]) {
+    let audit = Audit::open(file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+    functions.iter().for_each(|function| audit.note(Record { function, ..Record::default() }));
+}
+
+#[test]
+fn a_line_is_at_most_16_kib_long() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+    let many = |text: &str| vec![text.to_owned(); 2000];
+    let long = "\u{1}".repeat(100_000);
+    let name = || ObjectName { label: long.clone(), id: long.clone() };
+    let records = [
+        Record { attributes: many("CKA_PRIVATE_EXPONENT"), ..Record::default() },
+        Record { objects: many("a"), names: (0..3).map(|_| name()).collect(), ..Record::default() },
+        Record { client: Some(long.clone()), token: Some(long.clone()), ..Record::default() },
+        Record { mechanism: Some(long.clone()), result: long.clone(), ..Record::default() },
+        Record { function: "C_Login", attributes: many("a")[..10].to_vec(), ..Record::default() },
+    ];
+    let count = records.len();
+    records.into_iter().for_each(|record| audit.note(record));
+    let text = std::fs::read_to_string(&file).expect("an audit log");
+    assert!(text.split_inclusive('\n').all(|line| line.len() <= 16 * 1024));
+    write(&file, &["C_Logout"]);
+    let all = self::records(&file, DEFAULT);
+    let cut: Vec<_> = all.iter().map(|record| record["cut"] == true).collect();
+    assert_eq!(cut, [true, true, true, true, false, false]);
+    assert_eq!(all.len(), count + 1);
+    // What fits is kept.
+    assert_eq!(all[0]["attributes"].as_array().map(Vec::len), Some(512));
+    assert_eq!(all[4]["attributes"].as_array().map(Vec::len), Some(10));
+}
+
+#[test]
+fn an_attribute_that_is_read_many_times_is_recorded_once() {
+    let (client, file) = audited(DEFAULT);
+    let session = user(&client);
+    let secret = client.create(session, &aes().and(&shown())).expect("a key");
+    let read = client.read_attributes(session, secret, |_, secret| {
+        secret.expect("an audit log").extend([A::VALUE; 1024]);
+        Ok(())
+    });
+    assert_eq!(read, Ok(()));
+    client.finalize().expect("a module");
+    let all = records(&file, DEFAULT);
+    let read = all.iter().find(|record| record["function"] == "C_GetAttributeValue").expect("a record");
+    assert_eq!(read["attributes"], json!(["CKA_VALUE"]));
+}
+
+/// Appends a line to a log, as a version without a limit of lines wrote it.
+fn append_long(file: &Path, number: usize, length: usize) {
+    let before = std::fs::read_to_string(file).expect("an audit log");
+    let (_, hash) = before.trim_end().rsplit_once(",\"hash\":\"").expect("a line");
+    let byte = |at| u8::from_str_radix(&hash[2 * at..][..2], 16).expect("a digit");
+    let last: [u8; 32] = std::array::from_fn(byte);
+    let body = format!("{{\"number\":{number},\"result\":\"{}\"", "a".repeat(length));
+    let mut digest = [0; 32];
+    let chained = [&last[..], body.as_bytes(), b"}"].concat();
+    DEFAULT.digest.hash(Hash::Sha256, &chained, &mut digest).expect("a digest");
+    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::write(file, format!("{before}{body},\"hash\":\"{hash}\"}}\n")).expect("a log");
+}
+
+#[test]
+fn the_chain_continues_after_a_long_line_of_an_older_version() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    write(&file, &["C_Login"]);
+    append_long(&file, 2, 24_000);
+    write(&file, &["C_Logout"]);
+    assert_eq!(records(&file, DEFAULT).len(), 3);
+    append_long(&file, 4, 2 << 20);
+    let before = std::fs::read(&file).expect("an audit log");
+    let opened = Audit::open(&file, None, DEFAULT, Threads::Forbidden);
+    assert_eq!(opened.err(), Some(Error::DeviceError));
+    assert!(std::fs::read(&file).expect("an audit log") == before);
+}
+
+#[test]
+fn no_chain_begins_in_a_file_with_another_content() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let long = "a".repeat(20_000);
+    let two_lines = "{\"number\":1,\n{\"number\":1,";
+    for content in ["a\n", "a", "{\"number\":2,\"hash\"", "{\"a\":1}\n", &long, two_lines] {
+        std::fs::write(&file, content).expect("a file");
+        let opened = Audit::open(&file, None, DEFAULT, Threads::Forbidden);
+        assert_eq!(opened.err(), Some(Error::DeviceError), "{content:.30}");
+        assert_eq!(std::fs::read_to_string(&file).expect("a file"), content);
+    }
+    // A crash cut off the first line. A process that wrote nothing may have ended it.
+    for content in ["{\"num", "{\"number\":1,", "{\"number\":1,\"time\":17", "{\"number\":1,\"time\":17\n"] {
+        std::fs::write(&file, content).expect("a file");
+        write(&file, &[]);
+        write(&file, &["C_Login", "C_Logout"]);
+        let text = std::fs::read_to_string(&file).expect("a log");
+        let rest = text.strip_prefix(content.trim_end()).and_then(|rest| rest.strip_prefix('\n'));
+        std::fs::write(&file, rest.expect("a line of its own")).expect("a log");
+        assert_eq!(records(&file, DEFAULT).len(), 2, "{content}");
+    }
+}
+
+#[test]
+fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let moved = directory.path().join("moved");
+    let harms: [fn(&Path, &Path); 3] = [
+        |file, _| std::fs::write(file, "").expect("a file"),
+        |file, moved| std::fs::rename(file, moved).expect("a file"),
+        |file, _| {
+            let text = std::fs::read_to_string(file).expect("a log");
+            let first = text.split_inclusive('\n').next().expect("a line");
+            std::fs::write(file, first).expect("a file");
+        },
+    ];
+    for (harm, left) in harms.into_iter().zip([0, 0, 1]) {
+        let _ = std::fs::remove_file(&file);
+        let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+        let note = |function| audit.note(Record { function, ..Record::default() });
+        note("C_Login");
+        note("C_SetPIN");
+        let before = records(&file, DEFAULT);
+        harm(&file, &moved);
+        note("C_Logout");
+        note("C_Login");
+        let after = records(&file, DEFAULT);
+        assert_eq!(after.len(), left + 3);
+        let hash = before[1]["hash"].as_str().expect("a hash");
+        let expected = format!("lines are missing, up to number 2 with the hash {hash}");
+        assert_eq!(said(&after[left]), format!("audit - - 0 {expected}"));
+        assert_eq!(after[left + 1]["function"], "C_Logout");
+    }
+}
+
+/// The numbers go on where no file keeps the lines.
+#[test]
+fn a_log_on_a_device_goes_on_in_the_syslog() {
+    let directory = Directory::new();
+    let socket = directory.path().join("syslog");
+    let daemon = UnixDatagram::bind(&socket).expect("a socket");
+    let null = Path::new("/dev/null");
+    let audit = Audit::open(null, Some(&socket), DEFAULT, Threads::Forbidden).expect("an audit log");
+    (0..3).for_each(|_| audit.note(Record { function: "C_Login", ..Record::default() }));
+    let taken = messages(&daemon);
+    let expected = (1..=3).map(|number| format!("{{\"number\":{number},"));
+    assert!(taken.iter().zip(expected).all(|(line, number)| line.contains(&number)), "{taken:?}");
+    assert_eq!(taken.len(), 3);
 }

@@ -139,9 +139,21 @@ fn a_world_writable_file_or_directory_is_refused() {
     mode(&path, 0o660);
     assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module).len(), 1);
     let start = || Module::new().initialize(Some(&client.directory.parameters(DEFAULT, "")));
-    for (directory, allowed) in [(0o777, false), (0o702, false), (0o1777, true), (0o770, true)] {
+    for (directory, allowed) in [(0o777, false), (0o702, false), (0o1777, false), (0o770, true)] {
         mode(client.directory.path(), directory);
         assert_eq!(start().is_ok(), allowed, "{directory:o}");
+    }
+}
+
+#[test]
+fn a_world_writable_directory_of_counters_is_refused() {
+    for mode in [0o777, 0o1777] {
+        let (directory, counters) = (Directory::new(), Directory::new());
+        let more = counters.for_counters();
+        Client::initialise(&directory, DEFAULT, &more).finalize().expect("a module");
+        assert_eq!(start_and_store(&directory, &more), Ok(()));
+        fs::set_permissions(counters.path(), fs::Permissions::from_mode(mode)).expect("a mode");
+        assert_eq!(start_and_store(&directory, &more), Err(Error::DeviceError), "{mode:o}");
     }
 }
 

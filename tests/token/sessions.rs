@@ -46,6 +46,32 @@ fn finalize_ends_sessions_and_login() {
     assert_eq!(state, state::RW_PUBLIC_SESSION);
 }
 
+/// An agent takes over the number of logouts that another agent counted.
+#[test]
+fn the_handle_of_a_private_object_stays_invalid_after_any_number_of_logouts() {
+    let (client, session) = one_user();
+    let (public, first) = pair(&client, session, Kind::P256, &none().stored());
+    let private = none().number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
+    let set = |logouts| {
+        client.with_session(session, |session| {
+            session.set_logouts(logouts);
+            Ok(())
+        })
+    };
+    let mut old = vec![first];
+    for logouts in (1..1000).chain([1 << 16, 1 << 32, 1 << 60, u64::MAX]) {
+        set(logouts).expect("a session");
+        let handle = client.find_one(session, &private);
+        assert!(client.object(session, handle).is_ok() && client.object(session, public).is_ok());
+        assert!(!old.contains(&handle), "{logouts} logouts");
+        old.push(handle);
+    }
+    old.pop();
+    for handle in old {
+        assert_eq!(client.object(session, handle).err(), Some(Error::ObjectHandleInvalid));
+    }
+}
+
 #[test]
 fn logout_ends_private_handles_and_re_armed_operations() {
     let (client, session) = one_user();

@@ -20,6 +20,9 @@ use crate::secret::Secret;
 const INDEXED: [A; 8] =
     [A::CLASS, A::KEY_TYPE, A::ID, A::LABEL, A::UNIQUE_ID, A::SUBJECT, A::ISSUER, A::SERIAL_NUMBER];
 
+/// The length in bytes of the encoded index keys of an object that has all of them.
+pub(in crate::store) const LONGEST_KEYS: usize = 8 * INDEXED.len();
+
 /// The length in bytes of the key with which index keys are computed.
 pub(crate) const INDEXER_KEY: usize = 16;
 

@@ -202,6 +202,15 @@ impl TokenKey {
                 [head, &readable, sealed].concat()
             }
         };
+        if record.len() > LONGEST_RECORD {
+            error!(
+                token = serial,
+                bytes = record.len(),
+                most = LONGEST_RECORD,
+                "an object is too large to store"
+            );
+            return Err(Error::DeviceMemory);
+        }
         let index_keys = if private { &self.indexer } else { open }.index_keys(attributes);
         let tag = tag(&record).ok_or(Error::GeneralError)?;
         Ok((Row { id, private, tag, index_keys }, record))
@@ -424,6 +433,9 @@ impl PinRecord {
 /// 800-38D, 8.3, permits 2^32 random nonces. The others are for commits that were not completed.
 const MOST_SEALED: u64 = 1 << 31;
 
+/// The largest length of a record in bytes. A store reads no longer one.
+pub(in crate::store) const LONGEST_RECORD: usize = 64 << 20;
+
 /// The kind byte of a sealed summary.
 const SUMMARY: u8 = 32;
 
@@ -626,6 +638,15 @@ mod tests {
         attributes.put(AttributeType::KEY_TYPE, Value::Number(KeyType::AES.0));
         attributes.put(AttributeType::VALUE, Value::Bytes(b"sixteen secret b".as_slice().into()));
         attributes
+    }
+
+    #[test]
+    fn an_object_with_a_longer_record_than_a_store_reads_is_refused() {
+        let key = TokenKey::generate(Format::Standard).expect("random bytes");
+        let mut attributes = object(false);
+        attributes.put(AttributeType::VALUE, Value::Bytes(vec![0; LONGEST_RECORD].as_slice().into()));
+        let sealed = key.seal("serial", 1, &attributes, &public_indexer());
+        assert_eq!(sealed.err(), Some(Error::DeviceMemory));
     }
 
     #[test]

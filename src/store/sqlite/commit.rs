@@ -8,7 +8,7 @@ use tracing::{error, warn};
 
 use super::failure::log_failure;
 use super::reserve;
-use super::rows::{load_rows, object, record, snapshot};
+use super::rows::{BODY, load_rows, object, record, snapshot};
 use super::schema;
 use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
@@ -17,11 +17,21 @@ use crate::store::{self, Header, Purpose, Role, Row, Snapshot, Work, Write};
 
 /// The number of objects that [`objects_after`] reads at a time.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// The reason why a transaction was aborted.
 pub(super) enum Fault {
     Refused(Error),
     Sqlite(rusqlite::Error),
+}
+
+/// What a transaction does with the bytes that it removes.
+#[derive(Clone, Copy)]
+pub(super) enum OldBytes {
+    /// Each byte becomes zero.
+    Zeroed,
+    /// Pages that become free keep their bytes.
+    KeptIfLarge,
 }
 
 pub(super) type Outcome<T> = std::result::Result<T, Fault>;
@@ -40,11 +50,19 @@ impl OpenFile {
         what: &str,
         work: impl FnOnce(&Transaction<'_>) -> Outcome<T>,
     ) -> Result<T> {
+        self.write_over(what, OldBytes::Zeroed, work)
+    }
+
+    fn write_over<T>(
+        &self,
+        what: &str,
+        old: OldBytes,
+        work: impl FnOnce(&Transaction<'_>) -> Outcome<T>,
+    ) -> Result<T> {
         self.expect_writable()?;
-        let mut connection = lock(&self.writer);
+        let connection = lock(&self.writer);
         let attempt = || {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            self.check_schema(&transaction)?;
+            let transaction = self.begin(&connection, old)?;
             let done = work(&transaction)?;
             self.expect_names(what).map_err(Fault::Refused)?;
             self.allocate(&transaction)?;
@@ -82,10 +100,7 @@ impl OpenFile {
         let mut outcome = self.write(what, &mut work);
         if matches!(outcome, Err(Error::DeviceMemory)) {
             // The log would have each page of a large object as zeros.
-            let zero = |how| lock(&self.writer).pragma_update(None, "secure_delete", how);
-            let _ = zero("FAST");
-            outcome = self.write(what, &mut work);
-            let _ = zero("ON");
+            outcome = self.write_over(what, OldBytes::KeptIfLarge, &mut work);
             if outcome.is_ok() {
                 warn!(file = %self.path.display(), "the disk is full: old bytes of large objects stay in the file");
             }
@@ -103,15 +118,29 @@ impl OpenFile {
         })
     }
 
-    /// Runs before a transaction changes anything. If the schema has changed, fails unless it is
-    /// exactly Jeton's schema. Also records whether another connection has written.
-    pub(super) fn check_schema(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        let version = schema::version(transaction)?;
+    /// Begins a transaction on the writer's connection. If the schema has changed, fails unless it
+    /// is exactly Jeton's schema. Also records whether another connection has written.
+    ///
+    /// Every transaction begins here and says what it does with old bytes. A setting of the
+    /// connection would hold for a transaction of another thread too.
+    pub(super) fn begin<'a>(
+        &self,
+        connection: &'a Connection,
+        old: OldBytes,
+    ) -> rusqlite::Result<Transaction<'a>> {
+        let how = match old {
+            OldBytes::Zeroed => "ON",
+            OldBytes::KeptIfLarge => "FAST",
+        };
+        connection.pragma_update(None, "secure_delete", how)?;
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        let version = schema::version(&transaction)?;
         if version != self.schema.load(Ordering::Acquire) {
-            schema::verify(transaction)?;
+            schema::verify(&transaction)?;
             self.schema.store(version, Ordering::Release);
         }
-        self.note_others(transaction)
+        self.note_others(&transaction)?;
+        Ok(transaction)
     }
 }
 
@@ -239,10 +268,18 @@ pub(super) fn apply(connection: &Connection, write: &Write<'_>) -> rusqlite::Res
 }
 
 /// Returns at most [`BATCH`] rows with their records, in order, from the first row whose ID is
-/// greater than `last`.
+/// greater than `last`. Ends after the record that makes it longer than [`BATCH_BYTES`].
 pub(super) fn objects_after(connection: &Connection, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
-    )?;
-    statement.query_map(params![last, BATCH as i64], |row| Ok((object(row)?, row.get(4)?)))?.collect()
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT id, private, tag, names, {BODY} FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
+    ))?;
+    let (mut rows, mut batch, mut bytes) = (statement.query(params![last, BATCH as i64])?, Vec::new(), 0);
+    while bytes <= BATCH_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let record: Vec<u8> = row.get(4)?;
+        bytes += record.len();
+        batch.push((object(row)?, record));
+    }
+    Ok(batch)
 }

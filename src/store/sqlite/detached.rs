@@ -11,7 +11,7 @@ use super::commit::{self, Fault};
 use super::direct::expect_token;
 use super::failure::{log_failure, log_not_a_token};
 use super::inspect::inspect;
-use super::rows::read_header;
+use super::rows::{read_header, snapshot};
 use super::schema;
 use crate::error::{Error, Result};
 use crate::store::seal::TokenKey;
@@ -55,8 +55,8 @@ impl Detached {
 
     /// Returns the sealed summary of the rows.
     pub(crate) fn summary(&self) -> Result<Vec<u8>> {
-        let read = self.connection.query_row("SELECT summary FROM token", [], |row| row.get(0)).optional();
-        read.map_err(|reason| self.log("summary", &reason))?.ok_or(Error::TokenNotRecognized)
+        let read = snapshot(&self.connection).optional().map_err(|reason| self.log("summary", &reason))?;
+        read.map(|snapshot| snapshot.summary).ok_or(Error::TokenNotRecognized)
     }
 
     /// Looks for damage. With the token key, verifies every record.

@@ -25,14 +25,14 @@ pub(super) struct Entry {
 
 impl SqliteStore {
     /// Checks the permissions of a token directory. Fails with `DeviceError` if every user may
-    /// replace files in it.
+    /// write to it.
     pub(crate) fn check_directory(dir: &Path) -> Result<()> {
         let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
         match permissions::exposure(&data) {
             Some(Exposure::Everybody) => {
                 error!(
                     dir = %dir.display(),
-                    "token directory refused: every user may replace its files; chmod o-w or chmod +t"
+                    "token directory refused: every user may write to it; chmod o-w"
                 );
                 Err(Error::DeviceError)
             }

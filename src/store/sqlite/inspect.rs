@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{object, read_header};
+use super::rows::{BODY, object, read_header, snapshot};
 use crate::store::Inspection;
 use crate::store::seal::TokenKey;
 use crate::store::seal::inspection::{Inspector, MOST};
@@ -31,15 +31,15 @@ pub(super) fn inspect(connection: &Connection, key: Option<&TokenKey>) -> rusqli
         damage.push(format!("{orphans} records belong to no object"));
     }
     let mut inspector = Inspector::new(&header, key, damage);
-    let mut statement =
-        connection.prepare("SELECT id, private, tag, names, body FROM object LEFT JOIN record USING (id)")?;
+    let mut statement = connection.prepare(&format!(
+        "SELECT id, private, tag, names, {BODY} FROM object LEFT JOIN record USING (id)"
+    ))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let body: Option<Vec<u8>> = row.get(4)?;
         inspector.object(&object(row)?, body.as_deref());
     }
-    let summary: Option<Vec<u8>> =
-        connection.query_row("SELECT summary FROM token", [], |row| row.get(0)).optional()?;
+    let summary = snapshot(connection).optional()?.map(|snapshot| snapshot.summary);
     Ok(inspector.finish(&summary.unwrap_or_default()))
 }
 

@@ -21,6 +21,8 @@ pub(crate) mod source;
 mod stamp;
 mod still;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod wal_index;
 
 pub use stored::SqliteStore;

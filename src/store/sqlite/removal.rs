@@ -6,9 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 use tracing::warn;
 
+use super::commit::OldBytes;
 use super::failure::log_failure;
 use super::rows::change;
 use super::{BUSY, OpenFile, lock};
@@ -27,9 +28,7 @@ impl OpenFile {
         self.expect_writable()?;
         let connection = lock(&self.writer);
         let fail = |reason: rusqlite::Error| log_failure(&self.path, "move", &reason);
-        let transaction = rusqlite::Transaction::new_unchecked(&connection, TransactionBehavior::Immediate);
-        let transaction = transaction.map_err(fail)?;
-        self.check_schema(&transaction).map_err(fail)?;
+        let transaction = self.begin(&connection, OldBytes::Zeroed).map_err(fail)?;
         self.expect_names("move")?;
         let done = work()?;
         if let Err(reason) = empty(&transaction).and_then(|()| transaction.commit()) {

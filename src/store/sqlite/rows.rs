@@ -3,8 +3,16 @@
 use rusqlite::{Connection, OptionalExtension, ffi};
 
 use super::{FORMAT, OLDEST};
-use crate::store::seal::index::decode;
+use crate::store::seal::LONGEST_RECORD;
+use crate::store::seal::index::{LONGEST_KEYS, decode};
 use crate::store::{Change, Header, PinState, Row, Snapshot};
+
+/// The summary of the token; empty if it is longer than any that Jeton writes.
+const SUMMARY: &str = "iif(octet_length(summary) > 16384, x'', summary)";
+/// The record of an object; empty if it is longer than any that Jeton writes, so that the object is
+/// left out as an altered one.
+pub(super) const BODY: &str = "iif(octet_length(body) > 64 << 20, x'', body)";
+const _: () = assert!(LONGEST_RECORD == 64 << 20, "the number in BODY");
 
 /// Reads the header; `None` if the file has no token. If this version of Jeton does not know the
 /// format of the file, returns the number of the format as the error.
@@ -13,7 +21,6 @@ pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Result<Op
     if !(OLDEST..=FORMAT).contains(&known) {
         return Ok(Err(known));
     }
-    // The pages of a malformed value can have each other as the next one, so that it is endless.
     let mut statement = connection.prepare_cached(
         "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token
          WHERE one = 1 AND octet_length(serial) + octet_length(label) < 1000
@@ -41,13 +48,17 @@ pub(super) fn change(connection: &Connection) -> rusqlite::Result<Change> {
 
 /// Returns the change number and the summary that belongs to it.
 pub(super) fn snapshot(connection: &Connection) -> rusqlite::Result<Snapshot> {
-    let mut statement = connection.prepare_cached("SELECT change, summary FROM token")?;
+    let mut statement = connection.prepare_cached(&format!("SELECT change, {SUMMARY} FROM token"))?;
     statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
 }
 
 /// Reads the row of an object from the columns `id`, `private`, `tag` and `names`.
 pub(super) fn object(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    let index_keys = decode(row.get_ref(3)?.as_blob()?);
+    let names = row.get_ref(3)?.as_blob()?;
+    if names.len() > LONGEST_KEYS {
+        return Err(damaged("an object has more index keys than there are indexed attributes"));
+    }
+    let index_keys = decode(names);
     Ok(Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys })
 }
 
@@ -60,8 +71,7 @@ pub(super) fn load_rows(connection: &Connection, each: &mut dyn FnMut(Row)) -> r
     while let Some(row) = rows.next()? {
         let row = object(row)?;
         if last.replace(row.id) >= Some(row.id) {
-            let text = "the objects are out of order".to_owned();
-            return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(text)));
+            return Err(damaged("the objects are out of order"));
         }
         each(row);
     }
@@ -70,6 +80,10 @@ pub(super) fn load_rows(connection: &Connection, each: &mut dyn FnMut(Row)) -> r
 
 /// Returns the record of an object; `None` if there is no such object.
 pub(super) fn record(connection: &Connection, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
-    let mut statement = connection.prepare_cached("SELECT body FROM record WHERE id = ?1")?;
+    let mut statement = connection.prepare_cached(&format!("SELECT {BODY} FROM record WHERE id = ?1"))?;
     statement.query_row([id], |row| row.get(0)).optional()
+}
+
+fn damaged(what: &str) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(what.to_owned()))
 }

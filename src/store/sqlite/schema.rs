@@ -11,6 +11,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use crate::store::fork;
+use crate::store::seal::LONGEST_RECORD;
 
 /// The settings of a connection to an untrusted file ("Defense Against The Dark Arts" of SQLite's
 /// manual).
@@ -50,6 +51,8 @@ const CACHE: i64 = 2000;
 /// The limits before the schema is known to be ours: the bytes of a statement and of a value, and
 /// the instructions of SQLite for a query. Our schema takes less than a tenth of them.
 const UNVERIFIED: [i32; 3] = [4 << 10, 16 << 10, 2000];
+/// The longest row that Jeton writes: a record and its number.
+const LONGEST_ROW: i32 = LONGEST_RECORD as i32 + 1024;
 
 /// Opens the file at `path`, which may be a URI, with the system calls of this crate. Until
 /// [`lift_limits`], a file costs little time and memory, whatever its pages or its log contain.
@@ -68,9 +71,10 @@ pub(super) fn connect(path: impl AsRef<OsStr>, flags: OpenFlags) -> rusqlite::Re
     Ok(connection)
 }
 
-/// Lets a connection whose schema is ours read and write large values and many rows.
+/// Lets a connection whose schema is ours read and write the longest records and many rows. The
+/// pages of a malformed value can have each other as the next one, so no longer value is read.
 pub(super) fn lift_limits(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_ROW)?;
     connection.progress_handler(0, None::<fn() -> bool>)
 }
 

@@ -60,8 +60,7 @@ impl Look {
 }
 
 impl TokenDirectory {
-    /// Returns the configured directory. Fails with `DeviceError` if every user may replace files
-    /// in it.
+    /// Returns the configured directory. Fails with `DeviceError` if every user may write to it.
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         SqliteStore::check_directory(&settings.token_dir)?;
         Ok(Self {
