@@ -11,8 +11,8 @@ use crate::id::{AttributeType as A, value};
 
 pub use super::rule::{Change, Default, Need, ObjectTypes, Rule};
 pub(crate) use by_type::ObjectRules;
-pub use object_types::secret_class;
 pub(crate) use object_types::type_of;
+pub use object_types::{len_fits, secret_class, secret_types, structure};
 
 mod by_type;
 mod classes;

@@ -5,7 +5,6 @@ use super::bits::Flag;
 use super::{Attributes, Object, key};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectClass};
-use crate::mechanism::rule::Makeup;
 
 /// Which role is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,7 @@ pub(crate) fn modifiable(object: &Object, rights: Rights) -> Result<()> {
 /// Fails if a change gives an unreadable key a usage that it may not have, because its bytes are a
 /// part of another key or a concatenation.
 pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<()> {
-    let Some(makeup) = object.attributes().number(A::JETON_COPIED).map(Makeup::of) else { return Ok(()) };
+    let makeup = object.attributes().makeup();
     let raised = |(id, is): (A, bool)| is && object.attributes().flag(id) == Some(false);
     let usages = key::usages(ObjectClass::SECRET_KEY);
     match attributes.flags().any(|flag| usages.contains(&flag.0) && raised(flag) && !makeup.permits(flag.0)) {
