@@ -110,6 +110,8 @@ pub struct KeyState {
     /// Whether its `CKA_DERIVE_TEMPLATE` lets derived keys sign, or gives them templates. Then a
     /// value that one call and also two calls derive would have two roles.
     pub counts_steps: bool,
+    /// Whether the token counts its uses or its passwords. A copy would begin a count of its own.
+    pub counted: bool,
 }
 
 /// What the template attribute of a key does to the keys that are made with it.
@@ -146,6 +148,8 @@ pub enum Refusal {
     Copied,
     /// Two calls could derive what one call derives, in another role.
     Steps,
+    /// The key is counted, and the derived key would not be.
+    Counted,
     /// The type of the derived key reads parts of the key apart, or changes a bit of each byte.
     Structure,
 }
@@ -171,6 +175,7 @@ pub fn derive(inputs: &Inputs, keys: &[KeyState], policy: Policy) -> Result<Dema
     for (at, key) in keys.iter().enumerate().filter(|(_, key)| key.is_unreadable()) {
         makeup = makeup.max(passes(flow(at), key.makeup)?);
         match flow(at) {
+            flow if key.counted && flow.copies() => return Err(Refusal::Counted),
             flow if policy == Policy::Strict && flow.copies() => return Err(Refusal::Copied),
             Flow::OneWay | Flow::Halves => {}
             _ if policy == Policy::Strict && key.counts_steps => return Err(Refusal::Steps),

@@ -75,7 +75,9 @@ const RULES: &[Rule] = &[
     // A modifiable copy would bypass CKA_MODIFIABLE false.
     flag(A::MODIFIABLE, ObjectTypes::HIDDEN, ObjectTypes::HIDDEN).changes(Change::CopyLower),
     flag(A::MODIFIABLE, ObjectTypes::OPEN, ObjectTypes::OPEN).changes(Change::Copy),
-    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Lower),
+    // A copy of a key for one-time passwords would count them again.
+    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE.without(ObjectTypes::OTP))
+        .changes(Change::Lower),
     flag(A::DESTROYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Copy),
     text(A::LABEL, ObjectTypes::STORAGE),
     text(A::UNIQUE_ID, ObjectTypes::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),

@@ -476,7 +476,8 @@ pub(super) fn complete(
     {
         attributes.bits.put(Flag::PRIVATE, false);
     }
-    if attributes.counts_uses() && attributes.bits.get(Flag::COPYABLE).is_none() {
+    if attributes.counts() {
+        require(attributes.bits.get(Flag::COPYABLE) != Some(true), Error::TemplateInconsistent)?;
         attributes.bits.put(Flag::COPYABLE, false);
     }
     refuse_what_follows(attributes, rules.flags);

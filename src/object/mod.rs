@@ -357,6 +357,12 @@ impl Attributes {
             && (self.get(A::JETON_USES_LEFT).is_some() || self.number(A::KEY_TYPE) == Some(KeyType::HSS.0))
     }
 
+    /// Returns whether the token counts in the object what its uses may not repeat: uses, one-time
+    /// keys, or one-time passwords. A copy would count them again.
+    pub(crate) fn counts(&self) -> bool {
+        self.counts_uses() || self.number(A::CLASS) == Some(ObjectClass::OTP_KEY.0)
+    }
+
     /// Returns whether `C_GetAttributeValue` shows the secret parts of a key.
     pub(crate) fn is_readable(&self) -> bool {
         self.bits.get(Flag::SENSITIVE) != Some(true) && self.bits.get(Flag::EXTRACTABLE) != Some(false)

@@ -78,7 +78,14 @@ pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<(
     }
 }
 
-/// Checks that the object itself permits the call: `CKA_COPYABLE`, `CKA_DESTROYABLE`.
+/// Checks that the object may be copied: `CKA_COPYABLE`. What counts is never copied, also if an
+/// older version made it with `CKA_COPYABLE` true.
+pub(crate) fn copyable(object: &Object) -> Result<()> {
+    require(!object.attributes().counts(), Error::ActionProhibited)?;
+    permit(object, Flag::COPYABLE)
+}
+
+/// Checks that the object itself permits the call: `CKA_DESTROYABLE`, for example.
 pub(crate) fn permit(object: &Object, flag: Flag) -> Result<()> {
     if object.flag(flag) { Ok(()) } else { Err(Error::ActionProhibited) }
 }

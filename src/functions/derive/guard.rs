@@ -252,6 +252,7 @@ pub(in crate::functions) fn state(key: &Object) -> KeyState {
         makeup: key.attributes().makeup(),
         template: template_of(key, A::DERIVE_TEMPLATE),
         counts_steps: key.attributes().get(A::DERIVE_TEMPLATE).is_some_and(strict::counts_steps),
+        counted: key.attributes().counts(),
     }
 }
 
@@ -331,6 +332,10 @@ fn refuse(id: MechanismType, refusal: Refusal) -> Error {
         ),
         Refusal::Steps => (
             "the template of the key gives roles, and two calls could derive this value in another role",
+            Error::KeyFunctionNotPermitted,
+        ),
+        Refusal::Counted => (
+            "the token counts what the key does, and would not count it for a copy",
             Error::KeyFunctionNotPermitted,
         ),
         Refusal::Structure => (

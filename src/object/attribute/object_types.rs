@@ -21,7 +21,8 @@ impl ObjectTypes {
 
     pub(super) const PUBLIC: Self = of_class(ObjectClass::PUBLIC_KEY);
     pub(super) const PRIVATE: Self = of_class(ObjectClass::PRIVATE_KEY);
-    pub(super) const SECRET: Self = of_class(ObjectClass::SECRET_KEY).or(of_class(ObjectClass::OTP_KEY));
+    pub(super) const OTP: Self = of_class(ObjectClass::OTP_KEY);
+    pub(super) const SECRET: Self = of_class(ObjectClass::SECRET_KEY).or(Self::OTP);
     pub const PARAMETERS: Self = of_class(ObjectClass::DOMAIN_PARAMETERS);
     pub(super) const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     pub(super) const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);

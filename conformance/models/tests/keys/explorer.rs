@@ -91,6 +91,7 @@ const KEPT: KeyState = KeyState {
     makeup: Makeup::Whole,
     template: Template::Open,
     counts_steps: false,
+    counted: false,
 };
 pub(crate) const OPEN: KeyState = KeyState { sensitive: false, extractable: true, ..KEPT };
 impl Explorer {
@@ -339,6 +340,7 @@ impl Explorer {
                 false => Template::Open,
             },
             counts_steps: false,
+            counted: false,
         };
         let hidden = keys.iter().any(KeyState::is_unreadable) && state.is_unreadable();
         let makeup = match hidden {
