@@ -1,4 +1,4 @@
-//! Published attacks on PKCS#11 modules, and the attacks of three security reviews. Each variant
+//! Published attacks on PKCS#11 modules, and the attacks of four security reviews. Each variant
 //! has an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
@@ -64,6 +64,7 @@ mod privacy;
 mod roles;
 mod tools;
 mod trust;
+mod types;
 mod wraps;
 
 // The sources of attacks in several files.
@@ -218,6 +219,7 @@ pub fn tasks() -> Vec<Task> {
     flows::attacks(&table);
     counted::attacks(&table);
     roles::attacks(&table);
+    types::attacks(&table);
     table.0.into_inner()
 }
 

@@ -20,7 +20,7 @@ use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
-use crate::object::{Attributes, key, make, parameters};
+use crate::object::{Attributes, attribute, key, make, parameters};
 use crate::secret::{Secret, with_wiped_frame};
 use crate::token::Token;
 
@@ -179,7 +179,7 @@ fn secret(provider: &Provider, mechanism: &MechanismRow, len: u64) -> Result<Sec
         in_range(mechanism, len)?;
     }
     let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
-    require(key::secret_len_fits(key_type, len), Error::KeySizeRange)?;
+    require(attribute::len_fits(key_type, len), Error::KeySizeRange)?;
     let mut secret = provider.random.secret(len)?;
     key::form_secret(key_type, &mut secret);
     Ok(secret)

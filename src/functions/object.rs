@@ -6,7 +6,6 @@ use super::Module;
 use super::audit::{Call, record_read};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
-use crate::object::bits::Flag;
 use crate::object::template::Template;
 use crate::object::{Object, make, policy};
 use crate::session::find::Find;
@@ -33,7 +32,7 @@ impl Module {
             // that.
             token.poll()?;
             let object = token.object(rights, object)?;
-            policy::permit(&object, Flag::COPYABLE)?;
+            policy::copyable(&object)?;
             let attributes = make::copy(&object, template, rights)?;
             token.check_change(&object, &attributes)?;
             token.insert(rights, session, attributes)

@@ -4,11 +4,11 @@ use super::cost::Cost;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::{Mechanism, Params};
-use crate::object::attribute::ObjectTypes;
+use crate::object::attribute::{self, ObjectTypes};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::number;
-use crate::object::{Attributes, key, make};
+use crate::object::{Attributes, make};
 use crate::secret::Secret;
 use crate::token::ClientToken;
 
@@ -30,7 +30,7 @@ pub(super) fn generate(
     ObjectTypes::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
     let value = |len| {
         let len =
-            usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && key::secret_len_fits(key_type, *len));
+            usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && attribute::len_fits(key_type, *len));
         stretch(token, &mechanism.params, len.ok_or(Error::KeySizeRange)?)
     };
     // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted". The

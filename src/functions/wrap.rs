@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::Module;
 use super::audit::Call;
-use super::derive::{check_form, is_readable, protects, state};
+use super::derive::{check_form, protects, state};
 use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
@@ -119,10 +119,10 @@ pub(super) fn read_template(
 /// key.
 pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
     if attributes.object_type().ok_or(Error::GeneralError)?.is_secret() {
-        let attributes = make::put_secret(attributes, plain, cut)?;
+        let attributes = make::put_unwrapped(attributes, plain, cut)?;
         // The first bytes of a private key are known, so a cipher that gets the start of such a key
         // as an unreadable secret key shows a part of the rest.
-        let hidden = attributes.bytes(A::VALUE).filter(|_| !is_readable(&attributes));
+        let hidden = attributes.bytes(A::VALUE).filter(|_| !attributes.is_readable());
         let is_private = |value| pkcs8::has_header(value) && pkcs8::decode(value).is_ok();
         require(!hidden.is_some_and(is_private), Error::WrappedKeyInvalid)?;
         Ok(attributes)

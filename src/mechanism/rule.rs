@@ -74,6 +74,17 @@ impl Makeup {
     }
 }
 
+/// How a key type reads the bytes of its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Structure {
+    /// As one string.
+    Whole,
+    /// This number of parts of the same length, each as a key of its own.
+    Parts(usize),
+    /// As `Parts`. A bit of each byte is its parity, which the token may set.
+    PartsWithParity(usize),
+}
+
 /// The policy of the token (`[policy] name`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
@@ -99,6 +110,8 @@ pub struct KeyState {
     /// Whether its `CKA_DERIVE_TEMPLATE` lets derived keys sign, or gives them templates. Then a
     /// value that one call and also two calls derive would have two roles.
     pub counts_steps: bool,
+    /// Whether the token counts its uses or its passwords. A copy would begin a count of its own.
+    pub counted: bool,
 }
 
 /// What the template attribute of a key does to the keys that are made with it.
@@ -135,6 +148,10 @@ pub enum Refusal {
     Copied,
     /// Two calls could derive what one call derives, in another role.
     Steps,
+    /// The key is counted, and the derived key would not be.
+    Counted,
+    /// The type of the derived key reads parts of the key apart, or changes a bit of each byte.
+    Structure,
 }
 
 /// What a derived key must be.
@@ -158,6 +175,7 @@ pub fn derive(inputs: &Inputs, keys: &[KeyState], policy: Policy) -> Result<Dema
     for (at, key) in keys.iter().enumerate().filter(|(_, key)| key.is_unreadable()) {
         makeup = makeup.max(passes(flow(at), key.makeup)?);
         match flow(at) {
+            flow if key.counted && flow.copies() => return Err(Refusal::Counted),
             flow if policy == Policy::Strict && flow.copies() => return Err(Refusal::Copied),
             Flow::OneWay | Flow::Halves => {}
             _ if policy == Policy::Strict && key.counts_steps => return Err(Refusal::Steps),
@@ -211,6 +229,29 @@ pub fn made(extent: Extent, natural: usize, len: usize) -> Makeup {
         Extent::Blocks(block) => len.is_multiple_of(block),
     };
     if apart { Makeup::Whole } else { Makeup::Part }
+}
+
+/// Decides whether an unreadable key that another key makes may have a type of this structure. The
+/// caller could change a part of a masked or joined key, and so search for each part alone. The
+/// parity of a byte would show in the difference to the same bytes in a key of another type.
+pub fn becomes(makeup: Makeup, structure: Structure) -> Result<(), Refusal> {
+    match structure {
+        Structure::Whole => Ok(()),
+        Structure::Parts(_) if makeup == Makeup::Whole => Ok(()),
+        Structure::Parts(_) | Structure::PartsWithParity(_) => Err(Refusal::Structure),
+    }
+}
+
+/// Returns whether a key of this makeup has a `CKA_CHECK_VALUE`: it is a ciphertext or a digest of
+/// bytes that the caller may have chosen. PKCS#11 3.2, "Secret key objects": the check value
+/// "should not be usable to obtain any part of the key value".
+pub fn has_check_value(makeup: Makeup) -> bool {
+    makeup == Makeup::Whole
+}
+
+/// Decides about a signature by a mechanism that takes its key so.
+pub fn sign(flow: Flow, makeup: Makeup) -> Result<(), Refusal> {
+    if flow == Flow::Halves { passes(flow, makeup).map(drop) } else { Ok(()) }
 }
 
 /// Decides about `C_DigestKey`, whose result the caller reads. The digest reads the key beside

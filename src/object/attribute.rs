@@ -11,8 +11,8 @@ use crate::id::{AttributeType as A, value};
 
 pub use super::rule::{Change, Default, Need, ObjectTypes, Rule};
 pub(crate) use by_type::ObjectRules;
-pub use object_types::secret_class;
 pub(crate) use object_types::type_of;
+pub use object_types::{len_fits, secret_class, secret_types, structure};
 
 mod by_type;
 mod classes;
@@ -75,7 +75,9 @@ const RULES: &[Rule] = &[
     // A modifiable copy would bypass CKA_MODIFIABLE false.
     flag(A::MODIFIABLE, ObjectTypes::HIDDEN, ObjectTypes::HIDDEN).changes(Change::CopyLower),
     flag(A::MODIFIABLE, ObjectTypes::OPEN, ObjectTypes::OPEN).changes(Change::Copy),
-    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Lower),
+    // A copy of a key for one-time passwords would count them again.
+    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE.without(ObjectTypes::OTP))
+        .changes(Change::Lower),
     flag(A::DESTROYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Copy),
     text(A::LABEL, ObjectTypes::STORAGE),
     text(A::UNIQUE_ID, ObjectTypes::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),

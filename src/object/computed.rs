@@ -3,6 +3,8 @@
 //! its template contained it. Objects that an older version stored without these attributes have
 //! them too.
 
+use tracing::warn;
+
 use super::attribute::{self, Default, ObjectTypes};
 use super::key_type::{KeyTypeRow, stateful};
 use super::value::Value;
@@ -10,6 +12,7 @@ use super::{Attributes, clock, key, spki};
 use crate::backend::{Direction, Hash, Provider};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
+use crate::mechanism::rule;
 use crate::secret::Secret;
 
 /// The length of a check value in bytes (PKCS#11 3.2, "Secret key objects", "Certificate objects").
@@ -59,6 +62,11 @@ pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider
         }
         match value(id, attributes, object_type, provider) {
             Some(Value::Bytes(own)) if own[..] == *given => {}
+            // The comparison would show three bytes of the check value at each call.
+            Some(Value::Bytes(own)) if own.is_empty() && id == A::CHECK_VALUE => {
+                warn!(attribute = %id, "a key with bytes of an unreadable key has no check value");
+                return Err(Error::AttributeValueInvalid);
+            }
             _ => return Err(Error::AttributeValueInvalid),
         }
     }
@@ -66,8 +74,11 @@ pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider
 }
 
 /// Returns the check value: the first bytes of an encrypted block of zeros, or of the SHA-1 digest
-/// of the value.
+/// of the value. It is empty for a key with bytes of an unreadable key.
 fn check_value(attributes: &Attributes, provider: &Provider) -> Option<Secret> {
+    if !rule::has_check_value(attributes.makeup()) {
+        return Some(Secret::default());
+    }
     let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
     let mut out = [0; Hash::Sha1.len()];
     match KeyTypeRow::of_object(attributes).ok().and_then(|row| row.check_cipher) {

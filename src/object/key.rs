@@ -120,10 +120,6 @@ pub(crate) fn has_lengths(key_type: KeyType) -> bool {
     (2..64).contains(&(1..=64).filter(|len| fits(*len)).count())
 }
 
-pub(crate) fn secret_len_fits(key_type: KeyType, len: usize) -> bool {
-    (KeyTypeRow::of(key_type).len_fits)(len)
-}
-
 /// Changes random or derived bytes so that they are a secret key of this type.
 pub(crate) fn form_secret(key_type: KeyType, bytes: &mut [u8]) {
     (KeyTypeRow::of(key_type).form)(bytes);

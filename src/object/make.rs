@@ -243,11 +243,34 @@ pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
         && KeyTypeRow::of_object(attributes).is_ok_and(|row| (row.len_fits)(len))
 }
 
-/// Sets the value of a secret key that is unwrapped, derived, encapsulated or decapsulated. If the
-/// template has `CKA_VALUE_LEN`, the value has this length, and `cut` selects the removed end of
-/// the secret. Fails with `TemplateInconsistent` if the secret is too short or must not be cut.
+/// Sets the value of a secret key that is derived, encapsulated or decapsulated. If the template
+/// has `CKA_VALUE_LEN`, the value has this length, and `cut` selects the removed end of the secret.
+/// Fails with `TemplateInconsistent` if the secret is too short or must not be cut.
 /// Fails with `KeySizeRange` if the key type does not permit this length.
-pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
+pub(crate) fn put_secret(attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
+    let form = KeyTypeRow::of_object(&attributes).map_err(|_| Error::GeneralError)?.form;
+    put_formed(attributes, secret, cut, form)
+}
+
+/// Sets the value of an unwrapped secret key, like [`put_secret`]. An unreadable key keeps its
+/// bytes: a change would show if they are also unwrapped as a key of another type. Fails with
+/// `WrappedKeyInvalid` if its parity is wrong.
+pub(crate) fn put_unwrapped(attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
+    if attributes.is_readable() {
+        return put_secret(attributes, secret, cut);
+    }
+    put_formed(attributes, secret, cut, |_| {}).map_err(|error| match error {
+        Error::AttributeValueInvalid => Error::WrappedKeyInvalid,
+        other => other,
+    })
+}
+
+fn put_formed(
+    mut attributes: Attributes,
+    secret: &Secret,
+    cut: Cut,
+    form: fn(&mut [u8]),
+) -> Result<Attributes> {
     let row = KeyTypeRow::of_object(&attributes).map_err(|_| Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
     let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
@@ -265,7 +288,7 @@ pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) 
     require((row.len_fits)(value.len()), Error::KeySizeRange)?;
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     let mut value = Secret::from(value);
-    (row.form)(&mut value);
+    form(&mut value);
     attributes.put(A::VALUE, Value::Bytes(value));
     (row.check_secret)(&mut attributes)?;
     Ok(attributes)
@@ -453,7 +476,8 @@ pub(super) fn complete(
     {
         attributes.bits.put(Flag::PRIVATE, false);
     }
-    if attributes.counts_uses() && attributes.bits.get(Flag::COPYABLE).is_none() {
+    if attributes.counts() {
+        require(attributes.bits.get(Flag::COPYABLE) != Some(true), Error::TemplateInconsistent)?;
         attributes.bits.put(Flag::COPYABLE, false);
     }
     refuse_what_follows(attributes, rules.flags);

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use crate::backend::{PrivateKey, Provider, PublicKey};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, SessionHandle};
+use crate::mechanism::rule::Makeup;
 use crate::quota::Permit;
 
 pub mod attribute;
@@ -354,6 +355,22 @@ impl Attributes {
     pub(crate) fn counts_uses(&self) -> bool {
         self.number(A::CLASS) == Some(ObjectClass::PRIVATE_KEY.0)
             && (self.get(A::JETON_USES_LEFT).is_some() || self.number(A::KEY_TYPE) == Some(KeyType::HSS.0))
+    }
+
+    /// Returns whether the token counts in the object what its uses may not repeat: uses, one-time
+    /// keys, or one-time passwords. A copy would count them again.
+    pub(crate) fn counts(&self) -> bool {
+        self.counts_uses() || self.number(A::CLASS) == Some(ObjectClass::OTP_KEY.0)
+    }
+
+    /// Returns whether `C_GetAttributeValue` shows the secret parts of a key.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.bits.get(Flag::SENSITIVE) != Some(true) && self.bits.get(Flag::EXTRACTABLE) != Some(false)
+    }
+
+    /// Returns what the bytes of a key are. Only unreadable keys have a mark.
+    pub(crate) fn makeup(&self) -> Makeup {
+        Makeup::of(self.number(A::JETON_COPIED).unwrap_or(0))
     }
 
     /// Returns the class and type of the object that the attributes describe; `None` if they are

@@ -5,7 +5,6 @@ use super::bits::Flag;
 use super::{Attributes, Object, key};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectClass};
-use crate::mechanism::rule::Makeup;
 
 /// Which role is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,7 @@ pub(crate) fn modifiable(object: &Object, rights: Rights) -> Result<()> {
 /// Fails if a change gives an unreadable key a usage that it may not have, because its bytes are a
 /// part of another key or a concatenation.
 pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<()> {
-    let Some(makeup) = object.attributes().number(A::JETON_COPIED).map(Makeup::of) else { return Ok(()) };
+    let makeup = object.attributes().makeup();
     let raised = |(id, is): (A, bool)| is && object.attributes().flag(id) == Some(false);
     let usages = key::usages(ObjectClass::SECRET_KEY);
     match attributes.flags().any(|flag| usages.contains(&flag.0) && raised(flag) && !makeup.permits(flag.0)) {
@@ -79,7 +78,14 @@ pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<(
     }
 }
 
-/// Checks that the object itself permits the call: `CKA_COPYABLE`, `CKA_DESTROYABLE`.
+/// Checks that the object may be copied: `CKA_COPYABLE`. What counts is never copied, also if an
+/// older version made it with `CKA_COPYABLE` true.
+pub(crate) fn copyable(object: &Object) -> Result<()> {
+    require(!object.attributes().counts(), Error::ActionProhibited)?;
+    permit(object, Flag::COPYABLE)
+}
+
+/// Checks that the object itself permits the call: `CKA_DESTROYABLE`, for example.
 pub(crate) fn permit(object: &Object, flag: Flag) -> Result<()> {
     if object.flag(flag) { Ok(()) } else { Err(Error::ActionProhibited) }
 }

@@ -8,7 +8,8 @@ use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
 use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params};
+use crate::mechanism::flow::{Flow, KeyFlow};
+use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params, rule};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::policy::{Access, Rights};
@@ -599,6 +600,13 @@ fn find_permitted(
     token.check_key_size(object.attributes()).map_err(|_| Error::KeySizeRange)?;
     if ![Flag::VERIFY, Flag::VERIFY_RECOVER].contains(&usage.key) {
         more_than_verifies(&object)?;
+    }
+    if let KeyFlow::Signs(flow @ Flow::Halves) = mechanism.info.flow {
+        rule::sign(flow, object.attributes().makeup()).map_err(|_| {
+            let reason = "the mechanism reads the halves of the unreadable key apart";
+            warn!(mechanism = %mechanism.info.id, reason, "a use of a key is refused");
+            Error::KeyFunctionNotPermitted
+        })?;
     }
     if token.settings.enforces_fips() {
         fips::permit(mechanism, object.attributes())?;

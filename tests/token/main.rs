@@ -28,6 +28,7 @@ mod kem;
 mod key_copies;
 mod key_derivations;
 mod key_logins;
+mod key_types;
 mod keys;
 mod many;
 mod mechanisms;

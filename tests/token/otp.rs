@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
+use crate::derive::derive;
 use crate::prelude::*;
 
 /// RFC 4226, appendix D: the secret, and the passwords of the counters 0 to 3.
@@ -221,4 +222,40 @@ fn hotp_keys_are_generated_with_a_counter() {
         assert_eq!(make(none().number(A::VALUE_LEN, len)), Err(Error::KeySizeRange), "{len}");
     }
     assert_eq!(make(none()), Err(Error::TemplateIncomplete));
+}
+
+/// K5 of the review of commit d77ec499: a copy would give the passwords of the future.
+#[test]
+fn what_counts_passwords_is_not_copied() {
+    let (client, session) = one_user();
+    let both = none().flag(A::DERIVE, true).flag(A::SENSITIVE, true);
+    let generated = client.generate_key(session, M::HOTP_KEY_GEN, &none().number(A::VALUE_LEN, 20));
+    for key in [client.create(session, &hotp().and(&both)), generated] {
+        let key = key.expect("a key");
+        assert!(!client.flag(session, key, A::COPYABLE));
+        for template in [none(), none().flag(A::TOKEN, true), none().flag(A::COPYABLE, false)] {
+            assert_eq!(client.copy(session, key, &template), Err(Error::ActionProhibited));
+        }
+        assert_eq!(client.set(session, key, &none().flag(A::COPYABLE, true)), Err(Error::AttributeReadOnly));
+    }
+    let copyable = none().flag(A::COPYABLE, true);
+    assert_eq!(client.create(session, &hotp().and(&copyable)), Err(Error::TemplateInconsistent));
+    // A derivation that copies the key.
+    let key = client.create(session, &hotp().and(&both)).expect("a key");
+    let own = client.create(session, &secret(KeyType::GENERIC_SECRET, &[1; 16]).flag(A::DERIVE, true));
+    let own = own.expect("a key");
+    for (base, mechanism, params) in [
+        (key, M::XOR_BASE_AND_DATA, Params::Data([0; 20].into())),
+        (key, M::CONCATENATE_BASE_AND_DATA, Params::Data([0].into())),
+        (key, M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)),
+        (own, M::CONCATENATE_BASE_AND_KEY, Params::Key(key)),
+    ] {
+        let template = none().number(A::VALUE_LEN, 20).flag(A::SENSITIVE, true);
+        let template = match mechanism {
+            M::CONCATENATE_BASE_AND_DATA | M::CONCATENATE_BASE_AND_KEY => template.without(A::VALUE_LEN),
+            _ => template,
+        };
+        let refused = derive(&client, session, (mechanism, params), base, &template);
+        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted), "{mechanism}");
+    }
 }

@@ -65,6 +65,11 @@ impl Sample {
         mechanism::all().find(|row| row.key_type == wanted && row.action == action).map(|row| row.id)
     }
 
+    /// Returns the expected result of a copy, which is `other` unless the object counts.
+    pub fn copied(&self, other: Result<()>) -> Result<()> {
+        if self.class == ObjectClass::OTP_KEY { Err(Error::ActionProhibited) } else { other }
+    }
+
     /// Returns the expected result of a generation with a valid template.
     pub fn made(&self) -> Result<()> {
         if ObjectTypes::PARAMETERS.has(self.object_type) { Err(Error::KeySizeRange) } else { Ok(()) }

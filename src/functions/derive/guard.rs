@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use crate::error::{Error, Result, require};
-use crate::id::{AttributeType as A, MechanismType, ObjectClass};
+use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
 use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Sizes, Wrapping};
 use crate::mechanism::rule::{
     self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, Source, UnwrapRefusal,
@@ -221,7 +221,12 @@ fn mark(
     template: &Template<'_>,
     forced: Option<&Value>,
 ) -> Result<()> {
-    if makeup == Makeup::Whole || is_readable(attributes) {
+    if attributes.is_readable() {
+        return Ok(());
+    }
+    let structure = attribute::structure(KeyType(attributes.number(A::KEY_TYPE).ok_or(Error::GeneralError)?));
+    rule::becomes(makeup, structure).map_err(|refusal| refuse(id, refusal))?;
+    if makeup == Makeup::Whole {
         return Ok(());
     }
     for usage in key::usages(ObjectClass::SECRET_KEY) {
@@ -244,9 +249,10 @@ pub(in crate::functions) fn state(key: &Object) -> KeyState {
         sensitive: key.flag(Flag::SENSITIVE),
         extractable: key.flag(Flag::EXTRACTABLE),
         with_trusted: key.flag(Flag::WRAP_WITH_TRUSTED),
-        makeup: makeup(key),
+        makeup: key.attributes().makeup(),
         template: template_of(key, A::DERIVE_TEMPLATE),
         counts_steps: key.attributes().get(A::DERIVE_TEMPLATE).is_some_and(strict::counts_steps),
+        counted: key.attributes().counts(),
     }
 }
 
@@ -328,6 +334,14 @@ fn refuse(id: MechanismType, refusal: Refusal) -> Error {
             "the template of the key gives roles, and two calls could derive this value in another role",
             Error::KeyFunctionNotPermitted,
         ),
+        Refusal::Counted => (
+            "the token counts what the key does, and would not count it for a copy",
+            Error::KeyFunctionNotPermitted,
+        ),
+        Refusal::Structure => (
+            "an unreadable key with these bytes has no type that reads parts of them apart or changes them",
+            Error::TemplateInconsistent,
+        ),
         Refusal::Visible => ("the key hides what is derived from it", Error::TemplateInconsistent),
     };
     warn!(mechanism = %id, reason, "a use of a key is refused");
@@ -338,28 +352,19 @@ fn refuse(id: MechanismType, refusal: Refusal) -> Error {
 /// enough to be guessed.
 pub(in crate::functions) fn check_received(attributes: &Attributes) -> Result<()> {
     let len = attributes.bytes(A::VALUE).map_or(0, <[u8]>::len);
-    if is_readable(attributes) || len >= SHORTEST { Ok(()) } else { Err(Error::KeySizeRange) }
+    if attributes.is_readable() || len >= SHORTEST { Ok(()) } else { Err(Error::KeySizeRange) }
 }
 
 /// Returns whether a mechanism must not reveal even a single byte of a key: an unreadable key with
 /// bytes of another unreadable key. Otherwise a caller could change the bytes many times and read
 /// the other key.
 pub(super) fn is_copied(key: &Object) -> bool {
-    is_unreadable(key) && makeup(key) != Makeup::Whole
+    is_unreadable(key) && key.attributes().makeup() != Makeup::Whole
 }
 
 /// Returns whether `C_GetAttributeValue` hides the value of a key.
 pub(super) fn is_unreadable(key: &Object) -> bool {
     key.flag(Flag::SENSITIVE) || !key.flag(Flag::EXTRACTABLE)
-}
-
-/// Returns whether `C_GetAttributeValue` shows the value of a new key.
-pub(in crate::functions) fn is_readable(attributes: &Attributes) -> bool {
-    attributes.flag(A::SENSITIVE) != Some(true) && attributes.flag(A::EXTRACTABLE) != Some(false)
-}
-
-fn makeup(key: &Object) -> Makeup {
-    Makeup::of(key.attributes().number(A::JETON_COPIED).unwrap_or(0))
 }
 
 /// Returns the `CKA_VALUE_LEN` that the templates ask for.

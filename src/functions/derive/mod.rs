@@ -31,7 +31,7 @@ pub use tls::Connection;
 pub(super) use dh::agree_dh;
 pub(super) use ecdh::{agree as agree_ecdh, stretch};
 use guard::Guard;
-pub(super) use guard::{check_form, check_received, digestible, is_readable, mark_received, protects, state};
+pub(super) use guard::{check_form, check_received, digestible, mark_received, protects, state};
 
 /// Maximum length of a derived key in bytes. HKDF outputs at most 255 digests (RFC 5869, 2.3).
 pub(super) const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;

@@ -3,6 +3,7 @@
 
 use super::ObjectTypes;
 use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
+use crate::mechanism::rule::Structure;
 use crate::object::key_type::{CLASSES, KeyTypeRow, ROWS, of_class};
 
 #[allow(missing_docs, reason = "the names are the specification's")]
@@ -20,7 +21,8 @@ impl ObjectTypes {
 
     pub(super) const PUBLIC: Self = of_class(ObjectClass::PUBLIC_KEY);
     pub(super) const PRIVATE: Self = of_class(ObjectClass::PRIVATE_KEY);
-    pub(super) const SECRET: Self = of_class(ObjectClass::SECRET_KEY).or(of_class(ObjectClass::OTP_KEY));
+    pub(super) const OTP: Self = of_class(ObjectClass::OTP_KEY);
+    pub(super) const SECRET: Self = of_class(ObjectClass::SECRET_KEY).or(Self::OTP);
     pub const PARAMETERS: Self = of_class(ObjectClass::DOMAIN_PARAMETERS);
     pub(super) const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     pub(super) const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
@@ -115,6 +117,21 @@ pub(crate) fn type_of(class: ObjectClass) -> Option<A> {
 pub fn secret_class(key_type: K) -> ObjectClass {
     let is_otp = KeyTypeRow::of(key_type).otp != ObjectTypes::NONE;
     if is_otp { ObjectClass::OTP_KEY } else { ObjectClass::SECRET_KEY }
+}
+
+/// Returns the types of secret keys.
+pub fn secret_types() -> impl Iterator<Item = K> {
+    ROWS.into_iter().filter(|row| row.secret != ObjectTypes::NONE).map(|row| row.key_type)
+}
+
+/// Returns how a type of secret keys reads their bytes.
+pub fn structure(key_type: K) -> Structure {
+    KeyTypeRow::of(key_type).structure
+}
+
+/// Returns whether a secret key of this type may have this number of bytes.
+pub fn len_fits(key_type: K, len: usize) -> bool {
+    (KeyTypeRow::of(key_type).len_fits)(len)
 }
 
 #[cfg(test)]

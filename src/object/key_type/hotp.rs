@@ -10,6 +10,7 @@ pub(super) const FAMILY: Family = Family {
         key_type: KeyType::HOTP,
         otp: HOTP,
         uses: &[A::SIGN, A::VERIFY],
+        structure: Structure::Whole,
         check_secret,
         ..secret::BASE
     }],

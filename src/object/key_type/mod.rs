@@ -14,6 +14,7 @@ use super::value::{Kind, Value, bit_size, unpadded};
 use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::mechanism::rule::Structure;
 use crate::secret::Secret;
 
 mod dh;
@@ -96,6 +97,8 @@ pub(crate) struct KeyTypeRow {
     pub(super) check_parameters: fn(&mut Attributes, &Provider) -> Result<()>,
     /// Returns whether a secret key may have this number of bytes.
     pub(super) len_fits: fn(usize) -> bool,
+    /// How the mechanisms of secret keys read them.
+    pub(super) structure: Structure,
     /// Changes random or derived bytes so that they are a secret key.
     pub(super) form: fn(&mut [u8]),
     /// Checks a secret key. Its value may be absent.
@@ -134,6 +137,8 @@ impl KeyTypeRow {
         generate_parameters: |_, _, _| Err(Error::MechanismInvalid),
         check_parameters: |_, _| Err(Error::KeyTypeInconsistent),
         len_fits: |_| false,
+        // The strictest one, so that a new row of a secret key has to name its own.
+        structure: Structure::PartsWithParity(1),
         form: |_| {},
         check_secret: |_| Ok(()),
         check_cipher: None,
@@ -232,4 +237,31 @@ pub(super) const fn with_use(usage: A) -> ObjectTypes {
         at += 1;
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_type_with_parity_changes_the_bytes_of_a_key() {
+        for row in ROWS {
+            for len in (1..=64).filter(|len| (row.len_fits)(*len)) {
+                let mut bytes = vec![0; len];
+                (row.form)(&mut bytes);
+                let changes = bytes.iter().any(|byte| *byte != 0);
+                let with_parity = matches!(row.structure, Structure::PartsWithParity(_));
+                assert_eq!(changes, with_parity, "{}", row.key_type);
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_key_have_the_same_length() {
+        for row in ROWS {
+            if let Structure::Parts(parts) | Structure::PartsWithParity(parts) = row.structure {
+                assert!((1..=64).filter(|len| (row.len_fits)(*len)).all(|len| len % parts == 0));
+            }
+        }
+    }
 }

@@ -20,17 +20,24 @@ pub(super) const FAMILY: Family = Family {
             uses: &[A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY],
             len_fits: |len| matches!(len, 16 | 24 | 32),
             check_cipher: Some(|| (CipherScheme::AesEcb, 16)),
-            ..row(KeyType::AES, AES)
+            ..row(KeyType::AES, AES, Structure::Whole)
         },
-        KeyTypeRow { uses: &[A::SIGN, A::VERIFY], ..row(KeyType::GENERIC_SECRET, GENERIC_SECRET) },
+        KeyTypeRow {
+            uses: &[A::SIGN, A::VERIFY],
+            ..row(KeyType::GENERIC_SECRET, GENERIC_SECRET, Structure::Whole)
+        },
         KeyTypeRow {
             uses: CIPHER,
             len_fits: |len| matches!(len, 32 | 64),
             // The default mode of an XTS key is XTS.
             check_cipher: Some(|| (CipherScheme::AesXts { tweak: [0; 16] }, 16)),
-            ..row(KeyType::AES_XTS, AES_XTS)
+            ..row(KeyType::AES_XTS, AES_XTS, Structure::Parts(2))
         },
-        KeyTypeRow { uses: CIPHER, len_fits: |len| len == 32, ..row(KeyType::CHACHA20, CHACHA20) },
+        KeyTypeRow {
+            uses: CIPHER,
+            len_fits: |len| len == 32,
+            ..row(KeyType::CHACHA20, CHACHA20, Structure::Whole)
+        },
         KeyTypeRow {
             uses: CIPHER,
             len_fits: |len| len == des3::KEY,
@@ -41,9 +48,9 @@ pub(super) const FAMILY: Family = Family {
                 false => Err(Error::AttributeValueInvalid),
             },
             check_cipher: Some(|| (CipherScheme::Des3Ecb, 8)),
-            ..row(KeyType::DES3, DES3)
+            ..row(KeyType::DES3, DES3, Structure::PartsWithParity(3))
         },
-        row(KeyType::HKDF, HKDF),
+        row(KeyType::HKDF, HKDF, Structure::Whole),
         hmac(KeyType::SHA_1_HMAC),
         hmac(KeyType::SHA224_HMAC),
         hmac(KeyType::SHA256_HMAC),
@@ -78,10 +85,10 @@ pub(super) const BASE: KeyTypeRow = KeyTypeRow {
     ..KeyTypeRow::BASE
 };
 
-const fn row(key_type: KeyType, secret: ObjectTypes) -> KeyTypeRow {
-    KeyTypeRow { key_type, secret, ..BASE }
+const fn row(key_type: KeyType, secret: ObjectTypes, structure: Structure) -> KeyTypeRow {
+    KeyTypeRow { key_type, secret, structure, ..BASE }
 }
 
 const fn hmac(key_type: KeyType) -> KeyTypeRow {
-    KeyTypeRow { uses: &[A::SIGN, A::VERIFY], ..row(key_type, HMAC) }
+    KeyTypeRow { uses: &[A::SIGN, A::VERIFY], ..row(key_type, HMAC, Structure::Whole) }
 }

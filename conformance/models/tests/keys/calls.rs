@@ -29,6 +29,8 @@ pub(crate) enum Data {
     Varied,
     /// Zeros as long as the base key.
     Zeros,
+    /// The varied byte and zeros: a mask of the first byte.
+    First,
     /// Zeros, and at the end the varied byte: a mask of the last byte.
     Last,
     /// Zeros for all bytes but the last.
@@ -49,7 +51,7 @@ pub(crate) fn calls() -> Vec<Call> {
             }
             let inputs = move |sizes: Sizes| {
                 let params = match data {
-                    Data::Zeros | Data::Last => Params::Data(vec![0; sizes.base].into()),
+                    Data::Zeros | Data::First | Data::Last => Params::Data(vec![0; sizes.base].into()),
                     Data::Short => Params::Data(vec![0; sizes.base.saturating_sub(1)].into()),
                     _ => params.clone(),
                 };
@@ -96,7 +98,9 @@ pub(crate) fn parameters(row: &MechanismRow) -> Vec<(Params, Data)> {
         Shape::Ecdh | Shape::Integer | Shape::CbcData => plain(Params::None),
         Shape::Key => vec![(Params::Key(key), Data::Varied)],
         Shape::Data if row.action == mechanism::Action::Derive(Derivation::XorBaseAndData) => {
-            [Data::Zeros, Data::Last, Data::Short].map(|data| (Params::Data(bytes()), data)).into()
+            [Data::Zeros, Data::First, Data::Last, Data::Short]
+                .map(|data| (Params::Data(bytes()), data))
+                .into()
         }
         Shape::Data => vec![(Params::Data(bytes()), Data::Varied)],
         Shape::Bit => [0, 8].map(|bit| (Params::Bit(bit), Data::Bit(bit))).into(),

@@ -5,11 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use jeton::backend::CipherScheme;
 use jeton::id::AttributeType;
 use jeton::mechanism::flow::{Extent, Flow, Inputs, KeyFlow, Nonce, Output, Secrecy, Sizes, Wrapping};
-use jeton::mechanism::rule::{self, Demand, Form, KeyState, Makeup, Policy, Source, Template, WrappingKey};
+use jeton::mechanism::rule::{
+    self, Demand, Form, KeyState, Makeup, Policy, Source, Structure, Template, WrappingKey,
+};
 use jeton::mechanism::{self, Derivation, Params};
+use jeton::object::attribute::{len_fits, secret_types, structure};
 
 use super::calls::{Call, Data, calls};
-use super::images::{Atom, Byte, GUESSED, Kind, differs_in_few, halves_show, padded, text};
+use super::images::{
+    Atom, Byte, GUESSED, Kind, differs_in_few, halves_show, has_known_part, padded, parts_show, shows_parity,
+    text,
+};
 use super::{LEN, Rules, old};
 
 /// The number of calls that make keys.
@@ -56,6 +62,13 @@ pub(crate) enum Attack {
     Signed,
     /// The attacker reads what is derived in two steps from a key whose template hides it.
     Composed,
+    /// A key type reads parts of the victim apart, and the attacker changes one of them: K1 and K2
+    /// of the fourth review.
+    Parts,
+    /// A key type sets the parity of each byte: K3.
+    Parity,
+    /// A key type reads the victim beside a part that the attacker chooses: K4.
+    Chosen,
 }
 
 pub(crate) struct Explorer {
@@ -91,18 +104,20 @@ const KEPT: KeyState = KeyState {
     makeup: Makeup::Whole,
     template: Template::Open,
     counts_steps: false,
+    counted: false,
 };
 pub(crate) const OPEN: KeyState = KeyState { sensitive: false, extractable: true, ..KEPT };
 impl Explorer {
-    pub(crate) fn new(rules: Rules, policy: Policy, victim: KeyState) -> Self {
-        let value = (0..LEN as u8).map(|at| Byte::of(Atom::Victim(at))).collect();
+    /// The victim has `len` bytes. With [`LEN`] the search is deep.
+    pub(crate) fn new(rules: Rules, policy: Policy, victim: KeyState, len: usize) -> Self {
+        let value = (0..len as u8).map(|at| Byte::of(Atom::Victim(at))).collect();
         let known = |value: Vec<Byte>| Key { value, state: OPEN, calls: Vec::new() };
         let mut explorer = Self {
             rules,
             policy,
             calls: calls(),
             keys: Vec::new(),
-            depth: if rules == Rules::Real { DEPTH } else { OLD_DEPTH },
+            depth: if rules == Rules::Real && len == LEN { DEPTH } else { OLD_DEPTH },
             seen: HashMap::new(),
             terms: HashMap::new(),
             made: HashMap::new(),
@@ -114,6 +129,10 @@ impl Explorer {
         };
         explorer.add(Key { value, state: victim, calls: Vec::new() });
         explorer.add(known(vec![Byte::ZERO; 16]));
+        if len < LEN {
+            // The rest of a key of triple DES.
+            explorer.add(known(vec![Byte::ZERO; 8]));
+        }
         explorer
     }
 
@@ -178,7 +197,7 @@ impl Explorer {
     fn wraps(&self, secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> bool {
         let makeup = if key.makeup == Makeup::Masked { Makeup::Whole } else { key.makeup };
         match self.rules {
-            Rules::Real => rule::wrap(secrecy, by, key).is_ok(),
+            Rules::Real | Rules::Fourth => rule::wrap(secrecy, by, key).is_ok(),
             Rules::Third => {
                 rule::wrap(secrecy, by, &KeyState { makeup, template: Template::Open, ..*key }).is_ok()
             }
@@ -190,7 +209,7 @@ impl Explorer {
     /// unwrapping key makes it unreadable.
     fn open_otherwise(&mut self, key: &Key, (state, calls): (KeyState, &[u32])) {
         let steps = || format!("{} calls", calls.len() + 1);
-        let is_real = self.rules == Rules::Real;
+        let is_real = self.is_current();
         for row in mechanism::all() {
             let Some(form) = row.wrapping(&Params::None) else { continue };
             if form == Wrapping::KeyWrap {
@@ -242,7 +261,11 @@ impl Explorer {
         let one = a.calls.len();
         let both = one + b.calls.iter().filter(|call| !a.calls.contains(call)).count();
         // Only a concatenation takes two keys that neither are known nor the victim.
-        if named > 1 && base > 1 && (both >= self.depth || a.value.len() + b.value.len() > LONGEST) {
+        if named > 1
+            && base > 1
+            && !self.keys[named].is_known()
+            && (both >= self.depth || a.value.len() + b.value.len() > LONGEST)
+        {
             return;
         }
         // A result of the victim is a fresh key. A result of any other key adds nothing to it,
@@ -251,7 +274,8 @@ impl Explorer {
         let is_fresh = |at: usize| is_victim(at) || self.keys[at].is_known();
         let known = [base, named].map(|at| self.keys[at].is_known());
         let len = self.keys[base].value.len();
-        let lens = BTreeSet::from([None, Some(16), Some(20), Some(len.saturating_sub(1)), Some(len)]);
+        let lens =
+            BTreeSet::from([None, Some(16), Some(20), Some(24), Some(len.saturating_sub(1)), Some(len)]);
         for at in 0..self.calls.len() {
             let two = self.calls[at].names_key;
             let before = if two { both } else { one };
@@ -306,6 +330,14 @@ impl Explorer {
             return self.learn(&key, Attack::Derived);
         }
         if key.value.len() >= rule::SHORTEST {
+            let mut types = types_of(key.value.len());
+            let sets_parity = types.any(|structure| matches!(structure, Structure::PartsWithParity(_)));
+            // At d77ec499 a derivation set the parity. The attacker derives other types from it.
+            let derives = key.state.makeup.permits(AttributeType::DERIVE);
+            if self.rules == Rules::Fourth && sets_parity && derives {
+                let value = key.value.iter().map(|byte| byte.with_parity()).collect();
+                self.add(Key { value, ..key.clone() });
+            }
             self.add(key);
         }
     }
@@ -313,7 +345,7 @@ impl Explorer {
     /// Asks the rules.
     fn decide(&self, inputs: &Inputs, keys: &[KeyState], sizes: Sizes) -> Option<Demand> {
         match self.rules {
-            Rules::Real | Rules::Third => rule::derive(inputs, keys, self.policy).ok(),
+            Rules::Real | Rules::Fourth | Rules::Third => rule::derive(inputs, keys, self.policy).ok(),
             Rules::Old => old::derive(inputs, keys, self.policy, sizes),
         }
     }
@@ -334,11 +366,12 @@ impl Explorer {
             extractable: !(demand.unextractable || forced),
             with_trusted: demand.with_trusted,
             makeup: Makeup::Whole,
-            template: match forced && (inputs.copies() || self.rules == Rules::Real) {
+            template: match forced && (inputs.copies() || self.is_current()) {
                 true => Template::Protects,
                 false => Template::Open,
             },
             counts_steps: false,
+            counted: false,
         };
         let hidden = keys.iter().any(KeyState::is_unreadable) && state.is_unreadable();
         let makeup = match hidden {
@@ -367,8 +400,9 @@ impl Explorer {
             Derivation::XorBaseAndData => {
                 let len = if data == Data::Short { base.len() - 1 } else { base.len() };
                 let mut out = base[..len].to_vec();
-                if let (Data::Last, Some(last)) = (data, out.last_mut()) {
-                    *last = last.xor(Byte::VARIED);
+                let masked = if data == Data::First { out.first_mut() } else { out.last_mut() };
+                if let (Data::First | Data::Last, Some(masked)) = (data, masked) {
+                    *masked = masked.xor(Byte::VARIED);
                 }
                 out
             }
@@ -472,11 +506,44 @@ impl Explorer {
             self.digest(&key);
             self.compose(&key);
             self.compare_results(&key);
-            // C_GetAttributeValue of CKA_CHECK_VALUE.
-            self.image(Kind::Message, key.value.clone(), &key.calls);
+            self.read_as_each_type(&key);
             if self.rules == Rules::Old || key.state.makeup.permits(AttributeType::SIGN) {
                 self.image(Kind::MacKey, padded(&key.value), &key.calls);
             }
+        }
+    }
+
+    /// Whether the rules are those of the token, but for the types of keys and their check values.
+    fn is_current(&self) -> bool {
+        matches!(self.rules, Rules::Real | Rules::Fourth)
+    }
+
+    /// Records what a key shows as a key of each type that the rules allow: its check value, which
+    /// C_GetAttributeValue returns and a template guesses, and its ciphertexts.
+    fn read_as_each_type(&mut self, key: &Key) {
+        let makeup = key.state.makeup;
+        let is_real = self.rules == Rules::Real;
+        if is_real && !rule::has_check_value(makeup) && !makeup.permits(AttributeType::ENCRYPT) {
+            return;
+        }
+        // The digest of a generic secret.
+        self.image(Kind::Message, key.value.clone(), &key.calls);
+        for structure in types_of(key.value.len()) {
+            let parts = match structure {
+                Structure::Whole => continue,
+                Structure::Parts(parts) | Structure::PartsWithParity(parts) => parts,
+            };
+            if is_real && rule::becomes(makeup, structure).is_err() {
+                continue;
+            }
+            // A cipher ignores the parity.
+            let value: Vec<_> = key.value.iter().map(|byte| byte.without_parity()).collect();
+            let of_victim = value.iter().any(|byte| matches!(byte.atom, Some(Atom::Victim(_))));
+            if of_victim && has_known_part(parts, &value) {
+                let shown = format!("{structure:?} of {}", text(&value));
+                self.found.entry(Attack::Chosen).or_insert(shown);
+            }
+            self.image(Kind::Parts(parts), value, &key.calls);
         }
     }
 
@@ -529,7 +596,9 @@ impl Explorer {
             .collect();
         assert_eq!(flows, BTreeSet::from([Flow::Mixed as u8]));
         let allowed = match self.rules {
-            Rules::Real | Rules::Third => rule::digest(Flow::Mixed, &key.state, self.policy).is_ok(),
+            Rules::Real | Rules::Fourth | Rules::Third => {
+                rule::digest(Flow::Mixed, &key.state, self.policy).is_ok()
+            }
             Rules::Old => true,
         };
         if !allowed {
@@ -545,7 +614,7 @@ impl Explorer {
     /// Compares all images of one kind that together need at most [`DEPTH`] calls.
     fn compare(&mut self) {
         let images: Vec<_> = self.images.iter().collect();
-        let mut buckets: HashMap<(Kind, usize, usize, &[Byte]), Vec<usize>> = HashMap::new();
+        let mut buckets: HashMap<(Kind, usize, usize, Vec<Byte>), Vec<usize>> = HashMap::new();
         let mut found = Vec::new();
         let of_victim = |bytes: &[Byte]| {
             let is = |byte: &Byte| matches!(byte.atom, Some(Atom::Victim(_)));
@@ -553,18 +622,27 @@ impl Explorer {
         };
         for (at, ((kind, bytes), _)) in images.iter().enumerate() {
             let unknown: BTreeSet<_> = bytes.iter().filter_map(|byte| byte.atom).collect();
-            if unknown.len() <= GUESSED {
+            if unknown.len() <= GUESSED && !matches!(kind, Kind::Parts(_)) {
                 found.push((of_victim(bytes), format!("{kind:?} of {}", text(bytes))));
             }
             if *kind == Kind::Halves {
                 let (one, two) = bytes.split_at(bytes.len() / 2);
-                buckets.entry((*kind, bytes.len(), 0, one)).or_default().push(at);
-                buckets.entry((*kind, bytes.len(), 1, two)).or_default().push(at);
+                buckets.entry((*kind, bytes.len(), 0, one.to_vec())).or_default().push(at);
+                buckets.entry((*kind, bytes.len(), 1, two.to_vec())).or_default().push(at);
+                continue;
+            }
+            if let Kind::Parts(parts) = *kind {
+                let len = bytes.len() / parts;
+                for part in 0..parts {
+                    let others = [&bytes[..part * len], &bytes[(part + 1) * len..]].concat();
+                    buckets.entry((*kind, bytes.len(), part, others)).or_default().push(at);
+                }
                 continue;
             }
             // Images that differ in few places are equal in one of four parts.
             let content = bytes.len().min(LEN);
             for (part, piece) in bytes[..content].chunks(content.div_ceil(4)).enumerate() {
+                let piece = piece.iter().map(|byte| byte.without_parity()).collect();
                 buckets.entry((*kind, bytes.len(), part, piece)).or_default().push(at);
             }
         }
@@ -574,11 +652,17 @@ impl Explorer {
                     let (((_, a), by_a), ((_, b), by_b)) = (images[*one], images[*two]);
                     let close = match kind {
                         Kind::Halves => halves_show(a, b),
+                        Kind::Parts(parts) => parts_show(*parts, a, b),
                         _ => differs_in_few(a, b),
                     };
                     if close && together(by_a, by_b, self.depth) {
                         let shown = format!("{kind:?} of {} and of {}", text(a), text(b));
-                        found.push((of_victim(a), shown));
+                        let attack = match (of_victim(a), kind) {
+                            (Attack::Compared, Kind::Parts(_)) => Attack::Parts,
+                            (Attack::Compared, _) if shows_parity(a, b) => Attack::Parity,
+                            (attack, _) => attack,
+                        };
+                        found.push((attack, shown));
                     }
                 }
             }
@@ -588,6 +672,11 @@ impl Explorer {
             self.found.entry(attack).or_insert(shown);
         }
     }
+}
+
+/// Returns the structure of each type of the table that takes a key of this length.
+fn types_of(len: usize) -> impl Iterator<Item = Structure> {
+    secret_types().filter(move |key_type| len_fits(*key_type, len)).map(structure)
 }
 
 fn together(one: &[Vec<u32>], two: &[Vec<u32>], depth: usize) -> bool {

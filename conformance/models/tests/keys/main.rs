@@ -30,6 +30,8 @@ use types::Types;
 
 /// The length of the victim, and of a one-way result.
 const LEN: usize = 32;
+/// The lengths of the victim that key types read in another way.
+const LENS: [usize; 3] = [16, 24, LEN];
 
 /// Which rules decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,21 +40,23 @@ enum Rules {
     Real,
     /// Those of commit eb67fe51.
     Old,
+    /// Those of commit d77ec499: each key could have each type, and had a check value.
+    Fourth,
     /// Those of commit cb7123e8: each mechanism opened every form, each unwrapped and derived key
     /// had every role, and a template hid the results of one derivation alone.
     Third,
 }
 
 /// Returns what the attacker finds for each victim under both policies, and the number of keys.
-fn explore(rules: Rules) -> (Found, usize) {
+fn explore(rules: Rules, len: usize, victims: &[(&'static str, KeyState)]) -> (Found, usize) {
     let mut all = BTreeMap::new();
     let mut keys = 0;
     for policy in [Policy::Compatible, Policy::Strict] {
-        for (name, victim) in victims() {
+        for &(name, victim) in victims {
             let begin = Instant::now();
-            let explorer = Explorer::new(rules, policy, victim).run();
+            let explorer = Explorer::new(rules, policy, victim, len).run();
             println!(
-                "{rules:?} {policy:?} {name}: {} kinds of calls, {} calls, {} keys, {} images, {:?}: {:?}",
+                "{rules:?} {policy:?} {name}, {len} bytes: {} kinds of calls, {} calls, {} keys, {} images, {:?}: {:?}",
                 explorer.calls.len(),
                 explorer.tried,
                 explorer.keys.len(),
@@ -124,17 +128,19 @@ fn unwrapping_attacks(rules: Rules) -> Vec<String> {
 
 #[test]
 fn no_sequence_of_calls_reads_an_unreadable_key() {
-    let (found, keys) = explore(Rules::Real);
-    let found: Vec<_> = found.into_iter().filter(|(_, found)| !found.is_empty()).collect();
-    assert!(found.is_empty(), "{found:?}");
-    assert!(keys > 100, "{keys} keys");
+    for len in LENS {
+        let (found, keys) = explore(Rules::Real, len, &victims());
+        let found: Vec<_> = found.into_iter().filter(|(_, found)| !found.is_empty()).collect();
+        assert!(found.is_empty(), "{found:?}");
+        assert!(keys > 100, "{keys} keys");
+    }
     assert_eq!(wrapping_attacks(Rules::Real), [""; 0]);
     assert_eq!(unwrapping_attacks(Rules::Real), [""; 0]);
 }
 
 #[test]
 fn the_explorer_finds_the_attacks_on_the_rules_of_the_second_review() {
-    let (found, _) = explore(Rules::Old);
+    let (found, _) = explore(Rules::Old, LEN, &victims());
     let has =
         |name, strict, attack| assert!(found[&(name, strict)].contains_key(&attack), "{name} {attack:?}");
     for strict in [false, true] {
@@ -152,7 +158,7 @@ fn the_explorer_finds_the_attacks_on_the_rules_of_the_second_review() {
 
 #[test]
 fn the_explorer_finds_the_attacks_on_the_rules_of_the_third_review() {
-    let (found, _) = explore(Rules::Third);
+    let (found, _) = explore(Rules::Third, LEN, &victims());
     let has =
         |name, strict, attack| assert!(found[&(name, strict)].contains_key(&attack), "{name} {attack:?}");
     has("CKA_WRAP_WITH_TRUSTED", false, Attack::Opened);
@@ -160,6 +166,24 @@ fn the_explorer_finds_the_attacks_on_the_rules_of_the_third_review() {
     has("CKA_WRAP_WITH_TRUSTED", true, Attack::Signed);
     has("CKA_WRAP_WITH_TRUSTED", false, Attack::Compared);
     has("CKA_DERIVE_TEMPLATE", false, Attack::Composed);
+}
+
+#[test]
+fn the_explorer_finds_the_attacks_on_the_rules_of_the_fourth_review() {
+    for len in LENS {
+        let victim = victims()[0];
+        let (found, _) = explore(Rules::Fourth, len, &[victim]);
+        let has = |attack| found[&(victim.0, false)].contains_key(&attack);
+        // K1 and K2: an XOR, a concatenation with 8 bytes, the start in IKE.
+        assert!(has(Attack::Parts), "{len}");
+        // K3. The start of a key does not derive.
+        assert!(has(Attack::Parity) || len == LEN, "{len}");
+        // K4.
+        assert!(has(Attack::Chosen) || len != 16, "{len}");
+        // The parity of a derived key shows under both policies.
+        let strict = &found[&(victim.0, true)];
+        assert!(strict.keys().all(|attack| *attack == Attack::ComparedResults), "{len}");
+    }
 }
 
 #[test]
