@@ -180,6 +180,11 @@ impl Connection<'_> {
         match carried {
             Ok(()) => Ok(outcome),
             Err(Unserved::Malformed) => Err(Malformed),
+            Err(Unserved::Impossible) => {
+                drop(tries);
+                call.arguments.iter_mut().for_each(Argument::spoil);
+                self.call_module(application, session, call, frame, budget)
+            }
             Err(Unserved::Memory) => {
                 warn!(peer = self.peer(), function = call.function.name(), "no memory for a call");
                 if call.function.continues() {

@@ -269,20 +269,12 @@ impl Application {
         let known = known.ok_or(CKR_SESSION_HANDLE_INVALID)?;
         let mut session = lock(&known.session);
         let signed_otp = session.signs_otp;
-        // SAFETY: the caller's promise.
-        let outcome = unsafe {
-            read_call(function, arguments).and_then(|mut call| {
-                session.note_mechanism(&call);
-                match self.call_in(&known, &mut session, &call, arguments) {
-                    // The call does not fit into a message.
-                    Err(code @ (CKR_DEVICE_MEMORY | CKR_HOST_MEMORY)) if function.continues() => {
-                        call.arguments.iter_mut().for_each(Argument::spoil);
-                        let outcome = self.call_in(&known, &mut session, &call, &[]);
-                        if outcome == Ok(CKR_ARGUMENTS_BAD) { Err(code) } else { outcome }
-                    }
-                    outcome => outcome,
-                }
-            })
+        let outcome = loop {
+            // SAFETY: the caller's promise.
+            let outcome = unsafe { self.call_once(&known, &mut session, function, arguments) };
+            if outcome.is_err() || !arguments.iter().any(|argument| argument.is_unfinished()) {
+                break outcome;
+            }
         };
         // The operation of before goes on. After other errors the agent may have begun this one.
         if matches!(outcome, Ok(CKR_OPERATION_ACTIVE) | Err(CKR_HOST_MEMORY | CKR_DEVICE_MEMORY)) {
@@ -299,6 +291,32 @@ impl Application {
             lock(&self.logins).remove(&known.slot);
         }
         outcome
+    }
+
+    /// # Safety
+    ///
+    /// As for [`call`](Self::call).
+    unsafe fn call_once(
+        &self,
+        known: &Held,
+        session: &mut Session,
+        function: Function,
+        arguments: &[&dyn Sent],
+    ) -> Result<CK_RV, Refusal> {
+        // SAFETY: the caller's promise.
+        let mut call = unsafe { read_call(function, arguments) }?;
+        session.note_mechanism(&call);
+        // SAFETY: the caller's promise.
+        match unsafe { self.call_in(known, session, &call, arguments) } {
+            // The call does not fit into a message.
+            Err(code @ (CKR_DEVICE_MEMORY | CKR_HOST_MEMORY)) if function.continues() => {
+                call.arguments.iter_mut().for_each(Argument::spoil);
+                // SAFETY: no argument is read or written.
+                let outcome = unsafe { self.call_in(known, session, &call, &[]) };
+                if outcome == Ok(CKR_ARGUMENTS_BAD) { Err(code) } else { outcome }
+            }
+            outcome => outcome,
+        }
     }
 
     /// # Safety
