@@ -84,6 +84,7 @@ struct Session {
 struct Certain {
     call: Vec<u8>,
     certainty: u64,
+    /// What a query for the length of the signature was answered.
     signature: Option<u64>,
 }
 
@@ -522,7 +523,9 @@ impl Application {
             let certainty = self.certainty.load(Ordering::Acquire);
             session.certain[operation] = Certain { call: encoded, certainty, signature: None };
         }
+        // The length of a result can depend on the buffer.
         if function == Function::C_Sign
+            && let Some(Argument::Output(false, _)) = call.arguments.last()
             && answer.code == CKR_OK
             && let Some(len) = answer.outputs.first().and_then(|len| len[..].try_into().ok())
         {
