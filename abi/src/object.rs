@@ -173,7 +173,8 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
         return Ok((length(needed), Ok(())));
     }
     // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is not a length.
-    if given.ulValueLen == CK_UNAVAILABLE_INFORMATION || wide(given.ulValueLen) < needed as u64 {
+    let room = if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) };
+    if room < needed as u64 {
         return Err(Error::BufferTooSmall { needed });
     }
     let within = match view {
@@ -291,6 +292,8 @@ mod tests {
         let mut template = [CK_ATTRIBUTE { ulValueLen: UNAVAILABLE, ..want(CKA_LABEL, &mut short) }];
         assert_eq!(get(&mut template), Err(Error::BufferTooSmall { needed: 2 }));
         assert_eq!((short, template[0].ulValueLen), ([9; 1], UNAVAILABLE));
+        let mut template = [CK_ATTRIBUTE { ulValueLen: UNAVAILABLE, ..want(CKA_ID, &mut short) }];
+        assert_eq!((get(&mut template), template[0].ulValueLen), (Ok(()), 0));
     }
 
     #[test]

@@ -12,7 +12,6 @@ use jeton::token::Identity;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
     self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Opening, Reply, State,
-    otp,
 };
 use serde_bytes::Bytes;
 use tracing::warn;
@@ -126,6 +125,8 @@ impl Connection<'_> {
         Malformed::unless(usize::from(count) <= wire::MAX_CALLS)?;
         self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
         let turn = application.module.with_session(SessionHandle(session), |session| Ok(session.turn())).ok();
+        // A session that begins later has no turn here: the calls get the session that never exists.
+        let session = if turn.is_some() { session } else { CK_INVALID_HANDLE };
         // Held during all calls: those of another request do not come between them.
         let mut latest = turn.as_deref().map(lock);
         if let Some(latest) = latest.as_deref_mut().filter(|latest| **latest != generation) {
@@ -172,6 +173,18 @@ impl Connection<'_> {
         {
             return Ok(code);
         }
+        self.call_module(application, session, call, frame, budget)
+    }
+
+    /// Carries out a call that the rule allows.
+    fn call_module(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &mut Call<'_>,
+        frame: &mut Vec<u8>,
+        budget: &mut Budget,
+    ) -> Result<CK_RV, Malformed> {
         let module = &application.module;
         let tries = self.agent.pins.of_call(self.peer(), module, session, call);
         let mut tries = tries.as_deref().map(lock);
@@ -179,7 +192,6 @@ impl Connection<'_> {
             return self.answer_with(application, session, CKR_PIN_LOCKED, Vec::new(), frame);
         }
         let mark = mark(module, session, call);
-        let is_otp = makes_otp(module, session, call);
         let mut outcome = CKR_GENERAL_ERROR;
         let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
             // A token that the rule hides has no event.
@@ -193,14 +205,10 @@ impl Connection<'_> {
             let kept = self.kept(application, session, call, code, mark);
             let kept = kept.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
-            let mut block: Option<Vec<u8>> = None;
-            if let (true, CKR_OK, [_, given]) = (is_otp, code, &mut outputs[..]) {
-                let moved = block.insert(given.to_vec());
-                otp::move_pointers(moved, given.as_ptr().expose_provenance() as u64, 0);
-                *given = Bytes::new(moved);
-            } else if let (Some(rule), true) = (self.rule(), code == CKR_OK) {
-                block = self.after(rule, application, call, &outputs);
-                if let (Some(altered), [first, ..]) = (&block, &mut outputs[..]) {
+            let altered;
+            if let (Some(rule), true) = (self.rule(), code == CKR_OK) {
+                altered = self.after(rule, application, call, &outputs);
+                if let (Some(altered), [first, ..]) = (&altered, &mut outputs[..]) {
                     *first = Bytes::new(altered);
                 }
             }
@@ -212,6 +220,11 @@ impl Connection<'_> {
         match carried {
             Ok(()) => Ok(outcome),
             Err(Unserved::Malformed) => Err(Malformed),
+            Err(Unserved::Impossible) => {
+                drop(tries);
+                call.arguments.iter_mut().for_each(Argument::spoil);
+                self.call_module(application, session, call, frame, budget)
+            }
             Err(Unserved::Memory) => {
                 warn!(peer = self.peer(), function = call.function.name(), "no memory for a call");
                 if call.function.continues() {
@@ -361,13 +374,6 @@ impl Connection<'_> {
         application.module.record_refusal(Some(SessionHandle(session)), "C_Login", None, result);
         CKR_USER_NOT_LOGGED_IN
     }
-}
-
-/// Returns whether a call writes a one-time password if it succeeds.
-fn makes_otp(module: &Module, session: u64, call: &Call<'_>) -> bool {
-    let signs = matches!(call.function, Function::C_Sign | Function::C_SignFinal)
-        && matches!(call.arguments.last(), Some(Argument::Output(true, _)));
-    signs && module.with_session(SessionHandle(session), |session| Ok(session.signs_otp())).unwrap_or(false)
 }
 
 /// Returns how many logins on the token of a session have ended.

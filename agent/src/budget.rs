@@ -19,6 +19,8 @@ pub enum Unserved {
     Malformed,
     /// The client's quota has no room for the call.
     Memory,
+    /// No memory has a length of the message. The function refuses it.
+    Impossible,
 }
 
 impl From<Malformed> for Unserved {

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::Argument;
-use jeton_agent_wire::layout::{ATTRIBUTE, ATTRIBUTE_READ, Written};
+use jeton_agent_wire::layout::{ATTRIBUTE, Written};
 use jeton_agent_wire::{Function, Malformed, Parameter, functions, writes};
 use serde_bytes::Bytes;
 
@@ -21,8 +21,8 @@ macro_rules! serve {
         $($take)*
         Malformed::unless($c.rest.next().is_none())?;
         let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
-        // SAFETY: all pointers are `NULL` or point to memory of the arguments, for the lengths
-        // that the arguments say. Nothing else uses this memory.
+        // SAFETY: all pointers are `NULL` or point to memory of the arguments, of which they have the
+        // lengths. Nothing else uses this memory.
         let code = unsafe { function($($given)*) };
         #[allow(unused_mut, reason = "not every function writes")]
         let mut outputs: Vec<&Bytes> = Vec::new();
@@ -74,19 +74,19 @@ macro_rules! serve {
         serve!($c $name {$($t)* let $a = Given::take_name($c.rest)?;} ($($g)* $a.pointer(),) {$($r)*} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Out $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1, $c.budget)?;}
+        serve!($c $name {$($t)* let mut $a = Buffer::take_out($c.rest, $c.budget)?;}
             ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [List $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8, $c.budget)?;}
+        serve!($c $name {$($t)* let mut $a = Buffer::take_list($c.rest, $c.budget)?;}
             ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Found $a:ident, $b:ident, $d:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8, $c.budget)?; let $b = $a.room();}
+        serve!($c $name {$($t)* let mut $a = Buffer::take_list($c.rest, $c.budget)?; let $b = $a.room();}
             ($($g)* $a.pointer(), $b, $a.len_pointer(),) {$($r)* [found $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Fill $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1, $c.budget)?;}
+        serve!($c $name {$($t)* let mut $a = Buffer::take_filled($c.rest, $c.budget)?;}
             ($($g)* $a.pointer(), $a.room(),) {$($r)* [filled $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Put $a:ident $type:ty] $($rest:tt)*) => {
@@ -114,7 +114,13 @@ macro_rules! serve {
             ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Values $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest, &ATTRIBUTE_READ, $c.budget)?;}
+        serve!($c $name {$($t)*
+            let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
+            let mut $a = TemplateGiven::take_values($c.rest, $c.budget, |attributes, count| {
+                // SAFETY: as for the call that follows.
+                unsafe { function($($g)* attributes, count) }
+            })?;
+        }
             ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
     };
 }

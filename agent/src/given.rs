@@ -1,18 +1,22 @@
 //! The arguments of a call, as the agent passes them to the C interface. All pointers point to
-//! memory of these types or to the message, or are `NULL`, whatever the message says.
+//! memory of these types or to the message, or are `NULL`, whatever the message says, and all
+//! lengths are those of this memory ([`Span`]).
 
 use std::cell::RefCell;
-use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
+use std::ptr::{null_mut, slice_from_raw_parts};
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Argument, Content, Input};
 use jeton_agent_wire::channel::{KEPT, wipe};
-use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_PLAIN, MAX_ROOM, Parameter};
-use jeton_agent_wire::{MAX_SHORT, Malformed, mechanism};
+use jeton_agent_wire::image::{Image, Item, number};
+use jeton_agent_wire::layout::{
+    ATTRIBUTE_LEN, ATTRIBUTE_READ, Layout, MAX_ATTRIBUTES, MAX_PLAIN, MAX_ROOM, Parameter,
+};
+use jeton_agent_wire::{MAX_SHORT, Malformed, mechanism, writes};
 use serde_bytes::Bytes;
 
 use crate::budget::{Budget, Unserved};
-use crate::memory::Memory;
+use crate::memory::{Memory, Rooms, Span};
 
 /// The arguments of a call in the agent. Each kind takes the next one.
 pub type Arguments<'a, 'b> = &'b mut std::slice::Iter<'a, Argument<'a>>;
@@ -71,67 +75,63 @@ impl<T> Pointee<T> {
 /// What a function gets in place of bytes that are too long to travel.
 static LONG: [u8; MAX_SHORT + 1] = [0; MAX_SHORT + 1];
 
-/// Bytes for the C interface.
-pub struct Given<'a>(Input<'a>);
+/// Bytes for the C interface; `None` for `NULL`, with its length.
+pub struct Given<'a>(Option<&'a [u8]>, u64);
 
 impl<'a> Given<'a> {
-    pub fn take(arguments: Arguments<'a, '_>) -> Result<Self, Malformed> {
+    pub fn take(arguments: Arguments<'a, '_>) -> Result<Self, Unserved> {
         match arguments.next() {
-            Some(Argument::Input(Input::Impossible(len))) if isize::try_from(*len).is_ok() => Err(Malformed),
-            Some(Argument::Input(input)) => Ok(Self(*input)),
-            _ => Err(Malformed),
+            Some(Argument::Input(Input::Absent(len))) => Ok(Self(None, *len)),
+            Some(Argument::Input(Input::Data(bytes))) => Ok(Self(Some(bytes), 0)),
+            Some(Argument::Input(Input::Impossible(len))) if isize::try_from(*len).is_err() => {
+                Err(Unserved::Impossible)
+            }
+            _ => Err(Malformed.into()),
         }
     }
 
     /// Takes bytes of which a function refuses more than [`MAX_SHORT`] by their length.
-    pub fn take_short(arguments: Arguments<'a, '_>) -> Result<Self, Malformed> {
-        match arguments.next() {
-            Some(Argument::Input(Input::Impossible(len))) if (MAX_SHORT as u64) < *len => {
-                let is_possible = isize::try_from(*len).is_ok();
-                Ok(Self(if is_possible { Input::Data(Bytes::new(&LONG)) } else { Input::Impossible(*len) }))
+    pub fn take_short(arguments: Arguments<'a, '_>) -> Result<Self, Unserved> {
+        match arguments.as_slice().first() {
+            Some(Argument::Input(Input::Impossible(len)))
+                if isize::try_from(*len).is_ok() && *len > MAX_SHORT as u64 =>
+            {
+                arguments.next();
+                Ok(Self(Some(&LONG), 0))
             }
-            Some(Argument::Input(input @ (Input::Absent(_) | Input::Data(_)))) => Ok(Self(*input)),
-            _ => Err(Malformed),
+            _ => Self::take(arguments),
         }
     }
 
     /// Takes bytes of this length, or `NULL`.
-    pub fn take_text(arguments: Arguments<'a, '_>, len: usize) -> Result<Self, Malformed> {
-        let given = Self::take(arguments)?;
-        match given.0 {
-            Input::Data(bytes) if bytes.len() != len => Err(Malformed),
-            Input::Impossible(_) => Err(Malformed),
-            _ => Ok(given),
-        }
+    pub fn take_text(arguments: Arguments<'a, '_>, len: usize) -> Result<Self, Unserved> {
+        Self::take_if(arguments, |bytes| bytes.len() == len)
     }
 
     /// Takes bytes that end with NUL or have 32 bytes, or `NULL`.
-    pub fn take_name(arguments: Arguments<'a, '_>) -> Result<Self, Malformed> {
-        let given = Self::take(arguments)?;
-        match given.0 {
-            Input::Data(bytes) if bytes.last() != Some(&0) && bytes.len() < 32 => Err(Malformed),
-            Input::Impossible(_) => Err(Malformed),
-            _ => Ok(given),
+    pub fn take_name(arguments: Arguments<'a, '_>) -> Result<Self, Unserved> {
+        Self::take_if(arguments, |bytes| bytes.last() == Some(&0) || bytes.len() >= 32)
+    }
+
+    /// Takes bytes without a length that the function gets, or `NULL`.
+    fn take_if(arguments: Arguments<'a, '_>, fits: impl FnOnce(&[u8]) -> bool) -> Result<Self, Unserved> {
+        match Self::take(arguments) {
+            Ok(given) if given.0.is_none_or(fits) => Ok(given),
+            _ => Err(Malformed.into()),
         }
+    }
+
+    fn span(&self) -> Span {
+        self.0.map_or_else(|| Span::null(self.1), Span::read)
     }
 
     /// Returns the pointer. The C interface only reads there.
     pub fn pointer(&self) -> *mut u8 {
-        match self.0 {
-            Input::Absent(_) => null_mut(),
-            // Every function refuses the length without reading.
-            Input::Impossible(_) => NonNull::dangling().as_ptr(),
-            Input::Data(bytes) if bytes.is_empty() => NonNull::dangling().as_ptr(),
-            Input::Data(bytes) => bytes.as_ptr().cast_mut(),
-        }
+        self.span().pointer
     }
 
-    /// Returns the length that the application passed.
     pub fn length(&self) -> u64 {
-        match self.0 {
-            Input::Absent(len) | Input::Impossible(len) => len,
-            Input::Data(bytes) => bytes.len() as u64,
-        }
+        self.span().len
     }
 }
 
@@ -156,19 +156,52 @@ pub fn drop_room() {
 pub struct Buffer {
     given: bool,
     has_len: bool,
+    /// The number of items; then what the function writes there.
     len: CK_ULONG,
     item: u64,
     bytes: Vec<u8>,
 }
 
 impl Buffer {
+    /// Takes the room for a list of numbers. Functions write what they have, however much room the
+    /// application says.
+    pub fn take_list(arguments: Arguments<'_, '_>, budget: &mut Budget) -> Result<Self, Unserved> {
+        Self::take(arguments, 8, budget)
+    }
+
+    /// Takes a buffer in the two-call convention.
+    pub fn take_out(arguments: Arguments<'_, '_>, budget: &mut Budget) -> Result<Self, Unserved> {
+        match arguments.as_slice().first() {
+            Some(Argument::Output(true, Some(room))) if isize::try_from(*room).is_err() => {
+                Err(Unserved::Impossible)
+            }
+            _ => Self::take(arguments, 1, budget),
+        }
+    }
+
+    /// Takes a buffer that the function fills. It refuses one that no memory has as it refuses
+    /// `NULL`.
+    pub fn take_filled(arguments: Arguments<'_, '_>, budget: &mut Budget) -> Result<Self, Unserved> {
+        match arguments.as_slice().first() {
+            Some(Argument::Output(true, Some(room))) if isize::try_from(*room).is_err() => {
+                arguments.next();
+                let (len, bytes) = (Span::null(*room).len, Vec::new());
+                Ok(Self { given: false, has_len: true, len, item: 1, bytes })
+            }
+            _ => Self::take(arguments, 1, budget),
+        }
+    }
+
     /// Takes a buffer for items of this number of bytes.
-    pub fn take(arguments: Arguments<'_, '_>, item: u64, budget: &mut Budget) -> Result<Self, Unserved> {
+    fn take(arguments: Arguments<'_, '_>, item: u64, budget: &mut Budget) -> Result<Self, Unserved> {
         let Some(Argument::Output(given, room)) = arguments.next() else { return Err(Malformed.into()) };
+        let has_len = room.is_some();
+        if !given {
+            let len = Span::null(room.unwrap_or(0).saturating_mul(item)).len / item;
+            return Ok(Self { given: false, has_len, len, item, bytes: Vec::new() });
+        }
         let len = room.unwrap_or(0).min(MAX_ROOM / item);
-        // An impossible length stays one, so that it is refused.
-        let len = if room.is_some_and(|room| isize::try_from(room).is_err()) { u64::MAX } else { len };
-        let size = if *given && len != u64::MAX { (len * item) as usize } else { 0 };
+        let size = (len * item) as usize;
         // The answer has a copy.
         budget.take(2 * size)?;
         let mut bytes = ROOM.take();
@@ -177,15 +210,11 @@ impl Buffer {
             bytes = vec![0; size];
         }
         bytes.resize(size, 0);
-        Ok(Self { given: *given, has_len: room.is_some(), len, item, bytes })
+        Ok(Self { given: true, has_len, len, item, bytes })
     }
 
     pub fn pointer<T>(&mut self) -> *mut T {
-        match self.given {
-            false => null_mut(),
-            true if self.bytes.is_empty() => NonNull::<u64>::dangling().as_ptr().cast(),
-            true => self.bytes.as_mut_ptr().cast(),
-        }
+        if self.given { Span::written(&mut self.bytes).pointer.cast() } else { null_mut() }
     }
 
     pub fn len_pointer(&mut self) -> *mut CK_ULONG {
@@ -214,8 +243,10 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        wipe(&mut self.bytes);
-        ROOM.set(std::mem::take(&mut self.bytes));
+        if self.bytes.capacity() > 0 {
+            wipe(&mut self.bytes);
+            ROOM.set(std::mem::take(&mut self.bytes));
+        }
     }
 }
 
@@ -226,46 +257,39 @@ fn number_bytes(number: &CK_ULONG) -> &[u8] {
 
 /// A parameter for the C interface.
 enum Rebuilt<'a> {
-    /// `NULL` with a length, or zeros in place of what is not read.
-    Unread(Vec<u8>, u64),
+    /// `NULL` with a length.
+    Null(u64),
+    /// Zeros in place of what is not read.
+    Zeros(Vec<u8>),
     Plain(&'a [u8]),
-    Struct(Memory<'a>, u64),
+    Struct(Memory<'a>),
 }
 
 impl<'a> Rebuilt<'a> {
     fn build(parameter: Parameter, content: &'a Content<'_>, budget: &mut Budget) -> Result<Self, Unserved> {
         match content {
-            Content::Unread(given, len) => {
-                let zeros = if *given && *len <= MAX_PLAIN { vec![0; *len as usize] } else { Vec::new() };
-                Ok(Self::Unread(zeros, *len))
-            }
+            Content::Unread(true, len) if *len <= MAX_PLAIN => Ok(Self::Zeros(vec![0; *len as usize])),
+            Content::Unread(_, len) => Ok(Self::Null(*len)),
             Content::Plain(bytes) if parameter.is_plain(bytes.len() as u64) => Ok(Self::Plain(bytes)),
             Content::Plain(_) => Err(Malformed.into()),
             Content::Struct(len, image) => {
                 let layout = parameter.layout(*len).ok_or(Malformed)?;
-                Ok(Self::Struct(Memory::build(layout, 1, image, budget)?, *len))
+                Ok(Self::Struct(Memory::build(layout, 1, image, budget)?))
             }
         }
     }
 
-    fn pointer(&mut self) -> *mut u8 {
+    fn span(&mut self) -> Span {
         match self {
-            Self::Unread(zeros, _) if zeros.is_empty() => null_mut(),
-            Self::Unread(zeros, _) => zeros.as_mut_ptr(),
-            Self::Plain(bytes) => bytes.as_ptr().cast_mut(),
-            Self::Struct(memory, _) => memory.address(),
-        }
-    }
-
-    fn len(&self) -> u64 {
-        match self {
-            Self::Unread(_, len) | Self::Struct(_, len) => *len,
-            Self::Plain(bytes) => bytes.len() as u64,
+            Self::Null(len) => Span::null(*len),
+            Self::Zeros(zeros) => Span::written(zeros),
+            Self::Plain(bytes) => Span::read(bytes),
+            Self::Struct(memory) => memory.span(),
         }
     }
 
     fn report<'b>(&'b self, outputs: &mut Vec<&'b Bytes>) {
-        if let Self::Struct(memory, _) = self {
+        if let Self::Struct(memory) = self {
             memory.report(outputs);
         }
     }
@@ -289,10 +313,11 @@ impl<'a> MechanismGiven<'a> {
         };
         let parameter = mechanism.map_or(Parameter::None, |mechanism| mechanism::parameter(mechanism, fixed));
         let mut parameter = Rebuilt::build(parameter, content, budget)?;
+        let Span { pointer, len } = parameter.span();
         let mechanism = mechanism.map(|mechanism| CK_MECHANISM {
             mechanism,
-            pParameter: parameter.pointer().cast(),
-            ulParameterLen: parameter.len(),
+            pParameter: pointer.cast(),
+            ulParameterLen: len,
         });
         Ok(Self { mechanism, parameter })
     }
@@ -321,12 +346,11 @@ impl<'a> MessageGiven<'a> {
     }
 
     pub fn pointer<T>(&mut self) -> *mut T {
-        self.0.pointer().cast()
+        self.0.span().pointer.cast()
     }
 
-    /// Returns the length that the application passed.
-    pub fn length(&self) -> u64 {
-        self.0.len()
+    pub fn length(&mut self) -> u64 {
+        self.0.span().len
     }
 
     /// Adds what a call wrote.
@@ -335,11 +359,25 @@ impl<'a> MessageGiven<'a> {
     }
 }
 
-/// Attributes for the C interface.
-pub struct TemplateGiven<'a> {
-    memory: Option<Memory<'a>>,
-    count: u64,
+/// The bytes of room that attributes get without a question for the lengths of their values.
+const MUCH: u64 = 64 << 10;
+
+/// Returns how much room the attributes say, also those in attributes.
+fn said(image: &Image<'_>) -> u64 {
+    let mut items = &image.0[..];
+    let mut said = 0;
+    while let Ok(item) = Item::take(&mut items) {
+        if let Item::Structs(attributes) = item {
+            let lengths =
+                attributes.chunks_exact(ATTRIBUTE_READ.size).map(|bytes| number(bytes, ATTRIBUTE_LEN));
+            said += lengths.map(|len| len.min(MAX_ROOM)).sum::<u64>();
+        }
+    }
+    said
 }
+
+/// Attributes for the C interface; `None` for `NULL`, with their number.
+pub struct TemplateGiven<'a>(Option<Memory<'a>>, u64);
 
 impl<'a> TemplateGiven<'a> {
     /// Takes the attributes of a template. `layout` says whether the function reads or writes them.
@@ -351,20 +389,43 @@ impl<'a> TemplateGiven<'a> {
         let Some(Argument::Template(count, image)) = arguments.next() else { return Err(Malformed.into()) };
         Malformed::unless(image.is_none() || *count <= MAX_ATTRIBUTES)?;
         let build = |image| Memory::build(layout, *count, image, budget);
-        Ok(Self { memory: image.as_ref().map(build).transpose()?, count: *count })
+        Ok(Self(image.as_ref().map(build).transpose()?, *count))
+    }
+
+    /// Takes the attributes that a function reads from an object. If the application says much
+    /// room, `ask` calls the function without any first, so that the values alone need memory.
+    pub fn take_values(
+        arguments: Arguments<'a, '_>,
+        budget: &mut Budget,
+        ask: impl FnOnce(*mut CK_ATTRIBUTE, u64) -> CK_RV,
+    ) -> Result<Self, Unserved> {
+        let Some(Argument::Template(count, Some(image))) = arguments.as_slice().first() else {
+            return Self::take(arguments, &ATTRIBUTE_READ, budget);
+        };
+        if *count > MAX_ATTRIBUTES || said(image) <= MUCH {
+            return Self::take(arguments, &ATTRIBUTE_READ, budget);
+        }
+        arguments.next();
+        let mut build = |rooms| Memory::build_with(rooms, &ATTRIBUTE_READ, *count, image, budget);
+        let mut asked = build(Rooms::Null)?;
+        let mut lengths = Vec::new();
+        if writes(ask(asked.span().pointer.cast(), asked.count())) {
+            asked.lengths(&mut lengths);
+        }
+        Ok(Self(Some(build(Rooms::Needed(lengths.iter()))?), *count))
     }
 
     pub fn pointer(&mut self) -> *mut CK_ATTRIBUTE {
-        self.memory.as_mut().map_or(null_mut(), |memory| memory.address().cast())
+        self.0.as_mut().map_or(null_mut(), |memory| memory.span().pointer.cast())
     }
 
     pub fn count(&self) -> u64 {
-        self.count
+        self.0.as_ref().map_or_else(|| Span::null(self.1).len, Memory::count)
     }
 
     /// Adds what a call wrote.
     pub fn report<'b>(&'b mut self, outputs: &mut Vec<&'b Bytes>) {
-        if let Some(memory) = &self.memory {
+        if let Some(memory) = &self.0 {
             memory.report(outputs);
         }
     }

@@ -86,6 +86,7 @@ struct Session {
 struct Certain {
     call: Vec<u8>,
     certainty: u64,
+    /// What a query for the length of the signature was answered.
     signature: Option<u64>,
 }
 
@@ -295,20 +296,12 @@ impl Application {
         let known = known.ok_or(CKR_SESSION_HANDLE_INVALID)?;
         let mut session = lock(&known.session);
         let signed_otp = session.signs_otp;
-        // SAFETY: the caller's promise.
-        let outcome = unsafe {
-            read_call(function, arguments).and_then(|mut call| {
-                session.note_mechanism(&call);
-                match self.call_in(&known, &mut session, &call, arguments) {
-                    // The call does not fit into a message.
-                    Err(code @ (CKR_DEVICE_MEMORY | CKR_HOST_MEMORY)) if function.continues() => {
-                        call.arguments.iter_mut().for_each(Argument::spoil);
-                        let outcome = self.call_in(&known, &mut session, &call, &[]);
-                        if outcome == Ok(CKR_ARGUMENTS_BAD) { Err(code) } else { outcome }
-                    }
-                    outcome => outcome,
-                }
-            })
+        let outcome = loop {
+            // SAFETY: the caller's promise.
+            let outcome = unsafe { self.call_once(&known, &mut session, function, arguments) };
+            if outcome.is_err() || !arguments.iter().any(|argument| argument.is_unfinished()) {
+                break outcome;
+            }
         };
         // The operation of before goes on. After other errors the agent may have begun this one.
         if matches!(outcome, Ok(CKR_OPERATION_ACTIVE) | Err(CKR_HOST_MEMORY | CKR_DEVICE_MEMORY)) {
@@ -325,6 +318,32 @@ impl Application {
             lock(&self.logins).remove(&known.slot);
         }
         outcome
+    }
+
+    /// # Safety
+    ///
+    /// As for [`call`](Self::call).
+    unsafe fn call_once(
+        &self,
+        known: &Held,
+        session: &mut Session,
+        function: Function,
+        arguments: &[&dyn Sent],
+    ) -> Result<CK_RV, Refusal> {
+        // SAFETY: the caller's promise.
+        let mut call = unsafe { read_call(function, arguments) }?;
+        session.note_mechanism(&call);
+        // SAFETY: the caller's promise.
+        match unsafe { self.call_in(known, session, &call, arguments) } {
+            // The call does not fit into a message.
+            Err(code @ (CKR_DEVICE_MEMORY | CKR_HOST_MEMORY)) if function.continues() => {
+                call.arguments.iter_mut().for_each(Argument::spoil);
+                // SAFETY: no argument is read or written.
+                let outcome = unsafe { self.call_in(known, session, &call, &[]) };
+                if outcome == Ok(CKR_ARGUMENTS_BAD) { Err(code) } else { outcome }
+            }
+            outcome => outcome,
+        }
     }
 
     /// # Safety
@@ -530,7 +549,9 @@ impl Application {
             let certainty = self.certainty.load(Ordering::Acquire);
             session.certain[operation] = Certain { call: encoded, certainty, signature: None };
         }
+        // The length of a result can depend on the buffer.
         if function == Function::C_Sign
+            && let Some(Argument::Output(false, _)) = call.arguments.last()
             && answer.code == CKR_OK
             && let Some(len) = answer.outputs.first().and_then(|len| len[..].try_into().ok())
         {

@@ -3,10 +3,11 @@
 //! All pointers here are the application's. They are valid by the contract of PKCS#11 for the call.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ptr::slice_from_raw_parts;
 
 use cryptoki_sys::{CK_RV, CK_UNAVAILABLE_INFORMATION, CKR_OK};
-use jeton_agent_wire::image::{Behind, Extent, Image, Item, Walk, extent, number};
+use jeton_agent_wire::image::{Behind, Extent, Filled, Image, Item, Walk, extent, filled, number};
 use jeton_agent_wire::layout::{
     ATTRIBUTE_LEN, ATTRIBUTE_READ, ATTRIBUTE_TYPE, ATTRIBUTE_VALUE, Flow, Layout, Len, PASSWORD_LIMIT,
     Pointer, Target,
@@ -16,20 +17,34 @@ use serde_bytes::Bytes;
 
 use crate::system::{self, Written};
 
+/// The array attributes of which the application's attributes have the types and the number of those
+/// of the object, by their positions in the arrays that contain them. The others may contain
+/// anything.
+pub type Known = BTreeSet<Vec<usize>>;
+
+/// The way to a struct.
+struct Way<'a> {
+    walk: Walk,
+    known: &'a Known,
+    positions: Vec<usize>,
+}
+
 /// Copies structs of the application. Fails if there is no memory for the copy.
 ///
 /// # Safety
 ///
 /// `first` is readable for `count` structs of this layout, or `count` is 0. The memory that they
-/// point to is readable.
+/// point to is readable, but for that of array attributes that are not known.
 pub unsafe fn capture(
     layout: &'static Layout,
     first: *const u8,
     count: u64,
+    known: &Known,
 ) -> Result<Image<'static>, Unfit> {
     let mut image = Vec::new();
+    let way = &mut Way { walk: Walk::default(), known, positions: Vec::new() };
     // SAFETY: the caller's promise.
-    unsafe { capture_at(layout, first, count, &[], &mut Walk::default(), &mut image) }?;
+    unsafe { capture_at(layout, first, count, &[], way, &mut image) }?;
     Ok(Image(Cow::Owned(image.into())))
 }
 
@@ -41,7 +56,7 @@ unsafe fn capture_at(
     first: *const u8,
     count: u64,
     owner: &[u8],
-    walk: &mut Walk,
+    way: &mut Way<'_>,
     image: &mut Vec<u8>,
 ) -> Result<(), Unfit> {
     let len = layout.size * count as usize;
@@ -77,10 +92,19 @@ unsafe fn capture_at(
                     read = unsafe { system::bytes(pointer, bytes, to, len, &mut kept) };
                     Item::Bytes(Bytes::new(read))
                 }
-                Extent::Structs(count, layout) if walk.enter(count) => {
-                    // SAFETY: the caller's promise.
-                    unsafe { capture_at(layout, to, count, bytes, walk, image) }?;
-                    walk.leave();
+                Extent::Structs(count, layout) if way.walk.enter(count) => {
+                    way.positions.push(index);
+                    if std::ptr::eq(layout, &ATTRIBUTE_READ) && !way.known.contains(&way.positions) {
+                        Item::Structs(Bytes::new(&vec![0; layout.size * count as usize])).append(image)?;
+                        for _ in 0..count {
+                            Item::Nothing.append(image)?;
+                        }
+                    } else {
+                        // SAFETY: the caller's promise.
+                        unsafe { capture_at(layout, to, count, bytes, way, image) }?;
+                    }
+                    way.positions.pop();
+                    way.walk.leave();
                     behind.push(&[]);
                     continue;
                 }
@@ -151,7 +175,8 @@ impl<'a> Results<'a> {
 }
 
 /// Takes what the function wrote to the structs of the application. Unchanged memory is not
-/// written, because it may be constant.
+/// written, because it may be constant. If `known` grows, the next call with the same arguments gets
+/// the values in array attributes.
 ///
 /// # Safety
 ///
@@ -161,12 +186,25 @@ pub unsafe fn restore(
     image: &Image<'_>,
     layout: &'static Layout,
     first: *mut u8,
+    known: &mut Known,
     results: &mut Results<'_>,
 ) -> Result<(), Malformed> {
     let mut items = &image.0[..];
     let structs = Item::take_structs(&mut items)?;
+    let mut positions = Vec::new();
     // SAFETY: the caller's promise.
-    unsafe { restore_at(structs, &mut items, layout, first, &[], results) }
+    unsafe { restore_at(structs, &mut items, layout, first, &[], (known, &mut positions), results) }
+}
+
+/// Passes over the items of attributes to which the function wrote nothing. Their memory may not
+/// be valid.
+fn skip(attributes: &[u8], items: &mut &[u8]) -> Result<(), Malformed> {
+    for _ in attributes.chunks_exact(ATTRIBUTE_READ.size) {
+        if let Item::Structs(inner) = Item::take(items)? {
+            skip(inner, items)?;
+        }
+    }
+    Ok(())
 }
 
 /// # Safety
@@ -178,14 +216,16 @@ unsafe fn restore_at(
     layout: &'static Layout,
     first: *mut u8,
     owner: &[u8],
+    (known, positions): (&mut Known, &mut Vec<usize>),
     results: &mut Results<'_>,
 ) -> Result<(), Malformed> {
     for (index, bytes) in structs.chunks_exact(layout.size).enumerate() {
         // SAFETY: inside the structs of the application.
         let place = |at| unsafe { system::field(layout, first, index, at) };
         let (old, mut kind) = (number(bytes, ATTRIBUTE_TYPE), number(bytes, ATTRIBUTE_TYPE));
-        for (at, len) in layout.written {
-            let written = results.next(*len)?;
+        let mut len = 0;
+        for (at, size) in layout.written {
+            let written = results.next(*size)?;
             let is_attribute = std::ptr::eq(layout, &ATTRIBUTE_READ);
             // Only attributes in an attribute get a type.
             if is_attribute
@@ -204,7 +244,7 @@ unsafe fn restore_at(
                 // SAFETY: a field of the struct.
                 let is_query =
                     unsafe { place(ATTRIBUTE_VALUE).cast::<*const u8>().read_unaligned() }.is_null();
-                let len = number(written, 0);
+                len = number(written, 0);
                 let room = system::value_len(old, number(bytes, ATTRIBUTE_LEN));
                 let fits = system::value_len(kind, len) <= room || len == CK_UNAVAILABLE_INFORMATION;
                 Malformed::unless(is_query || fits)?;
@@ -214,7 +254,7 @@ unsafe fn restore_at(
             unsafe { put_changed(results, place(*at), native) };
         }
         let mut behind = Behind::default();
-        for (index, pointer) in layout.pointers.iter().enumerate() {
+        for (nth, pointer) in layout.pointers.iter().enumerate() {
             // SAFETY: as above.
             let to = unsafe { place(pointer.at).cast::<*mut u8>().read_unaligned() };
             let item = Item::take(items)?;
@@ -227,14 +267,40 @@ unsafe fn restore_at(
                 }
                 (Item::Bytes(read), Extent::Bytes(room, Flow::Both)) => {
                     let written = results.next(room as usize)?;
-                    Malformed::unless(!is_len(layout, index) || number(written, 0) <= number(read, 0))?;
+                    Malformed::unless(!is_len(layout, nth) || number(written, 0) <= number(read, 0))?;
                     let written = system::value(pointer, [old, kind], room, written).ok_or(Malformed)?;
                     // SAFETY: the application's memory has this room.
                     unsafe { put_changed(results, to, written) };
                 }
+                (Item::Structs(inner), Extent::Structs(_, layout))
+                    if matches!(pointer.target, Target::Value(Flow::Out)) =>
+                {
+                    // A type that is no array's: the object changed since the types were known.
+                    let Filled::Attributes(count) = filled(kind, len, inner) else { return Err(Malformed) };
+                    let (returned, rest) = inner.split_at(count * layout.size);
+                    positions.push(index);
+                    if count > 0 && known.insert(positions.clone()) {
+                        for index in 0..count {
+                            let (kind, _) = (results.next(8)?, results.next(8)?);
+                            Item::take(items)?;
+                            // SAFETY: inside the array, which has as many bytes as the length says.
+                            let place = unsafe { system::field(layout, to, index, ATTRIBUTE_TYPE) };
+                            // SAFETY: as above.
+                            unsafe { put_changed(results, place, system::numbers(kind)) };
+                        }
+                    } else {
+                        let way = (&mut *known, &mut *positions);
+                        // SAFETY: the caller's promise.
+                        unsafe { restore_at(returned, items, layout, to, bytes, way, results) }?;
+                    }
+                    skip(rest, items)?;
+                    positions.pop();
+                }
                 (Item::Structs(inner), Extent::Structs(_, layout)) => {
                     // SAFETY: the caller's promise.
-                    unsafe { restore_at(inner, items, layout, to, bytes, results) }?;
+                    unsafe {
+                        restore_at(inner, items, layout, to, bytes, (&mut *known, &mut *positions), results)
+                    }?;
                 }
                 _ => {}
             }

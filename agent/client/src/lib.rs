@@ -212,11 +212,11 @@ macro_rules! export {
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Template $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, system::number($b), &ATTRIBUTE),] $($rest)*);
+            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template::new($a, system::number($b), &ATTRIBUTE),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Values $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, system::number($b), &ATTRIBUTE_READ),] $($rest)*);
+            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template::new($a, system::number($b), &ATTRIBUTE_READ),] $($rest)*);
     };
 }
 

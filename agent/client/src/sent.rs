@@ -6,6 +6,7 @@
 //! A call that failed changes no memory but the lengths and attributes that its code announces.
 
 use std::any::TypeId;
+use std::cell::{Cell, RefCell};
 use std::ptr::slice_from_raw_parts;
 
 use cryptoki_sys::*;
@@ -14,7 +15,7 @@ use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter, Writ
 use jeton_agent_wire::{MAX_MESSAGE, MAX_SHORT, Malformed, Unfit, mechanism};
 use serde_bytes::Bytes;
 
-use crate::capture::{Results, capture, restore};
+use crate::capture::{Known, Results, capture, restore};
 use crate::system::{self, Kept};
 
 /// An argument in the client.
@@ -29,6 +30,11 @@ pub trait Sent {
     /// Returns the address of the output buffer, if this is one.
     fn buffer(&self) -> Option<*const u8> {
         None
+    }
+
+    /// Returns whether only another call gets all that the function writes.
+    fn is_unfinished(&self) -> bool {
+        false
     }
 
     /// Takes what the function wrote. `sent` is the argument that was read.
@@ -260,7 +266,7 @@ unsafe fn content<'a>(
     }
     match parameter.layout(len) {
         // SAFETY: the caller's promise. The struct has this length.
-        Some(layout) => Ok(Content::Struct(len, unsafe { capture(layout, pointer, 1) }?)),
+        Some(layout) => Ok(Content::Struct(len, unsafe { capture(layout, pointer, 1, &Known::new()) }?)),
         None if parameter.is_plain(len) => {
             // SAFETY: the caller's promise.
             Ok(Content::Plain(Bytes::new(unsafe { system::plain(parameter, pointer, len, kept) })))
@@ -282,28 +288,52 @@ unsafe fn take_back(
     let layout = parameter.layout(*len).ok_or(Malformed)?;
     let before = results.writes.len();
     // SAFETY: the caller's promise.
-    unsafe { restore(image, layout, pointer, results) }?;
+    unsafe { restore(image, layout, pointer, &mut Known::new(), results) }?;
     if results.code != CKR_OK {
         results.writes.truncate(before);
     }
     Ok(())
 }
 
-/// Attributes: those of a template, or those of `C_GetAttributeValue`.
-pub struct Template(pub *mut CK_ATTRIBUTE, pub u64, pub &'static Layout);
+/// Attributes: those of a template, or those of `C_GetAttributeValue`. An application may pass an
+/// array that contains anything for an array attribute that the object lacks. So the first call asks
+/// which types it has, and the next one gets the values.
+pub struct Template {
+    first: *mut CK_ATTRIBUTE,
+    count: u64,
+    layout: &'static Layout,
+    known: RefCell<Known>,
+    is_unfinished: Cell<bool>,
+}
+
+impl Template {
+    pub fn new(first: *mut CK_ATTRIBUTE, count: u64, layout: &'static Layout) -> Self {
+        Self { first, count, layout, known: RefCell::default(), is_unfinished: Cell::default() }
+    }
+}
 
 impl Sent for Template {
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
-        if self.0.is_null() || self.1 > MAX_ATTRIBUTES {
-            return Ok(Argument::Template(self.1, None));
+        self.is_unfinished.set(false);
+        if self.first.is_null() || self.count > MAX_ATTRIBUTES {
+            return Ok(Argument::Template(self.count, None));
         }
         // SAFETY: the caller's promise.
-        Ok(Argument::Template(self.1, Some(unsafe { capture(self.2, self.0.cast(), self.1) }?)))
+        let image = unsafe { capture(self.layout, self.first.cast(), self.count, &self.known.borrow()) };
+        Ok(Argument::Template(self.count, Some(image?)))
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.is_unfinished.get()
     }
 
     unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
         let Argument::Template(_, Some(image)) = sent else { return Ok(()) };
+        let known = &mut *self.known.borrow_mut();
+        let before = known.len();
         // SAFETY: the caller's promise.
-        unsafe { restore(image, self.2, self.0.cast(), results) }
+        unsafe { restore(image, self.layout, self.first.cast(), known, results) }?;
+        self.is_unfinished.set(known.len() > before);
+        Ok(())
     }
 }

@@ -89,16 +89,28 @@ impl Peer {
         function: Function,
         arguments: Vec<Argument<'_>>,
     ) -> Option<Returned> {
+        self.all(session, vec![(function, arguments)])?.pop()
+    }
+
+    /// Calls functions in one request, up to the first one that fails. Returns `None` if the agent
+    /// closes the connection.
+    pub fn all(&mut self, session: u64, calls: Vec<(Function, Vec<Argument<'_>>)>) -> Option<Vec<Returned>> {
         self.1 += 1;
-        let mut message =
-            encoded(&Request::Calls { session, count: 1, object: 0, number: self.1, generation: 0 });
-        protocol::append(&Call { function, arguments }, &mut message).expect("a message");
+        let (count, number) = (calls.len() as u8, self.1);
+        let mut message = encoded(&Request::Calls { session, count, object: 0, number, generation: 0 });
+        for (function, arguments) in calls {
+            protocol::append(&Call { function, arguments }, &mut message).expect("a message");
+        }
         let reply = self.ask(&message)?;
         let mut rest = &reply[..];
         assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers(number)) if number == self.1));
-        let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
-        let outputs = answer.outputs.iter().map(|output| output.to_vec()).collect();
-        Some(Returned { code: answer.code, outputs, kept: answer.kept.map(|kept| kept.to_vec()) })
+        let mut all = Vec::new();
+        while !rest.is_empty() {
+            let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
+            let outputs = answer.outputs.iter().map(|output| output.to_vec()).collect();
+            all.push(Returned { code: answer.code, outputs, kept: answer.kept.map(|kept| kept.to_vec()) });
+        }
+        Some(all)
     }
 
     /// Opens a session that can write.

@@ -30,12 +30,13 @@ pub enum Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// Replaces a length by one that no memory has, so that the function refuses the call. Then it
-    /// ends its operation, as PKCS#11 demands of a call that fails.
+    /// Takes the memory of a length away, so that the function refuses the call. Then it ends its
+    /// operation, as PKCS#11 demands of a call that fails. All arguments of a call are spoiled
+    /// together: one `NULL` alone could mean that more parts follow.
     pub fn spoil(&mut self) {
         match self {
-            Self::Input(input) => *input = Input::Impossible(u64::MAX),
-            Self::Output(_, Some(room)) => *room = u64::MAX,
+            Self::Input(input) => *input = Input::Absent(u64::MAX),
+            Self::Output(_, room) => *room = None,
             _ => {}
         }
     }
@@ -46,7 +47,7 @@ impl Argument<'_> {
 pub enum Input<'a> {
     /// `NULL`, with this length.
     Absent(u64),
-    /// A pointer with this length, which no memory has. Every function refuses it by its length.
+    /// A pointer with this length, which no memory has, or which is too long for its function.
     Impossible(u64),
     /// The bytes.
     Data(#[serde(borrow)] &'a Bytes),

@@ -182,3 +182,22 @@ fn value_extent(attribute: &[u8], flow: Flow) -> Extent {
         _ => Extent::Bytes(len, flow),
     }
 }
+
+/// What a function wrote behind the pointer of an attribute whose room was taken for attributes.
+pub enum Filled<'a> {
+    /// This number of attributes, from the first one on.
+    Attributes(usize),
+    /// Bytes: the types of attributes in an attribute are those of the object, not those of the
+    /// application.
+    Bytes(&'a [u8]),
+}
+
+/// Returns what a function wrote to `room`, by the type and the length of the attribute after it.
+pub fn filled(kind: u64, len: u64, room: &[u8]) -> Filled<'_> {
+    let written = usize::try_from(len).ok().and_then(|len| room.get(..len)).unwrap_or(&[]);
+    if written.is_empty() || TEMPLATES.contains(&kind) {
+        Filled::Attributes(written.len() / size_of::<CK_ATTRIBUTE>())
+    } else {
+        Filled::Bytes(written)
+    }
+}

@@ -1,5 +1,6 @@
 //! Messages to the agent. The application has started, and has a session in which the user is
-//! logged in. The fuzzer chooses everything that the peer sends then.
+//! logged in. The fuzzer chooses everything that the peer sends then. It names the key with long
+//! values in its templates by a number that stands for its handle.
 
 use std::io::{self, Read};
 use std::os::fd::RawFd;
@@ -19,6 +20,9 @@ use super::*;
 
 /// The first session of an application.
 const SESSION: u64 = 1 << 17 | 1;
+/// What stands in an input for the handle of [`Token::nested`], which each process chooses. Both have
+/// the same number of bytes in a message.
+const NESTED: u64 = 1 << 60 | 7;
 /// The inputs after which the token's file is restored: they may have changed it.
 const RUNS: usize = 500;
 /// What would end the token, or wait for ever.
@@ -109,10 +113,26 @@ pub fn read(bytes: &[u8]) {
             token.write_files();
             *agent = start(token);
         }
-        let sent = Sent::new(&beginning(), bytes);
+        let sent = Sent::new(&beginning(), &with_handle(bytes, token.nested));
         let (uid, groups, has_all_groups, unit, process) = (60_000, Vec::new(), true, Unit::None, 0);
         agent.serve_peer(sent, Peer::User { uid, groups, has_all_groups, unit, process });
     });
+}
+
+/// Replaces [`NESTED`] by a handle.
+fn with_handle(input: &[u8], handle: u64) -> Vec<u8> {
+    let [wanted, handle] = [NESTED, handle].map(|number| {
+        let mut bytes = Vec::new();
+        protocol::append(&number, &mut bytes).expect("a number");
+        bytes
+    });
+    let mut input = input.to_vec();
+    for at in 0..input.len() {
+        if input[at..].starts_with(&wanted) {
+            input[at..at + handle.len()].copy_from_slice(&handle);
+        }
+    }
+    input
 }
 
 fn start(token: &Token) -> Arc<Agent> {

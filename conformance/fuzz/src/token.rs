@@ -31,6 +31,8 @@ pub(crate) struct Token {
     pub(crate) mechanisms: Vec<CK_MECHANISM_TYPE>,
     /// Whether a run changed the state that the next run expects.
     pub(crate) changed: bool,
+    /// A key with long values in a template in a template.
+    pub(crate) nested: CK_OBJECT_HANDLE,
     directory: TempDir,
     /// The files in their first state.
     files: Vec<(OsString, Vec<u8>)>,
@@ -61,6 +63,7 @@ impl Token {
             points: Vec::new(),
             mechanisms,
             changed: false,
+            nested: 0,
             directory,
             files: Vec::new(),
         };
@@ -162,6 +165,7 @@ impl Token {
         self.login();
         keys::make(self);
         secrets::make(self.list, self.session);
+        self.nested = keys::make_nested(self);
         if all {
             keys::make_slow(self);
         }
@@ -262,6 +266,33 @@ mod keys {
         }
         let otp = [(CKA_VALUE_LEN, number(20)), (CKA_OTP_LENGTH, number(6))];
         generate(token, CKM_HOTP_KEY_GEN, &otp, &[CKA_SIGN, CKA_VERIFY]);
+    }
+
+    /// Makes a key with a template in each array attribute, and a template in it. Their values are
+    /// longer than any array of attributes for which the agent makes room.
+    pub(super) fn make_nested(token: &Token) -> CK_OBJECT_HANDLE {
+        let long = vec![b'A'; 30_000];
+        let long = attribute(CKA_LABEL, &long);
+        let array = |type_, within: &[CK_ATTRIBUTE]| CK_ATTRIBUTE {
+            type_,
+            pValue: within.as_ptr().cast_mut().cast(),
+            ulValueLen: size_of_val(within) as CK_ULONG,
+        };
+        let within = [long, attribute(CKA_ID, &[])];
+        let around = [long, array(CKA_UNWRAP_TEMPLATE, &within), attribute(CKA_ID, &[7])];
+        let (class, kind) = (CKO_SECRET_KEY.to_ne_bytes(), CKK_AES.to_ne_bytes());
+        let arrays = [CKA_WRAP_TEMPLATE, CKA_UNWRAP_TEMPLATE, CKA_DERIVE_TEMPLATE];
+        let mut template = vec![
+            attribute(CKA_CLASS, &class),
+            attribute(CKA_KEY_TYPE, &kind),
+            attribute(CKA_VALUE, &[7; 16]),
+            flag(CKA_TOKEN, &CK_TRUE),
+        ];
+        template.extend(arrays.map(|kind| array(kind, &around)));
+        let mut handle = 0;
+        let count = template.len() as CK_ULONG;
+        ok!(token, C_CreateObject(token.session, template.as_mut_ptr(), count, &raw mut handle));
+        handle
     }
 
     /// Makes the keys that take longer to generate or to read.
