@@ -44,7 +44,8 @@ const PACKAGES: [(&str, &str); 23] = [
     ("conformance", "client client/peers names tests/child tests/programs tests/vectors"),
     (
         "driver",
-        "abi conformance client driver/laboratory client/peers tool/pki client/rustls tests/child tests/programs",
+        "abi benches conformance client driver/laboratory client/peers tool/pki client/rustls tests/child \
+         tests/programs",
     ),
     ("tool/formats", "client"),
     ("tool/migrate", ""),
@@ -121,6 +122,19 @@ fn what_users_install_links_no_test_and_no_bench() {
     for folder in PRODUCTS.split_whitespace() {
         let others: Vec<_> = linked(folder).difference(&products).cloned().collect();
         assert_eq!(others, [""; 0].map(PathBuf::from), "{folder} links these");
+    }
+}
+
+/// `cargo build` compiles the default members: neither the benches nor their libraries.
+#[test]
+fn no_default_member_links_the_benches() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut open: Vec<_> =
+        list(include_str!("../Cargo.toml"), "default-members").map(PathBuf::from).collect();
+    assert!(!open.is_empty());
+    while let Some(folder) = open.pop() {
+        assert_ne!(normal(&root.join(&folder)), normal(&root.join("benches")));
+        open.extend(linked(folder.to_str().expect("a path in UTF-8")));
     }
 }
 
