@@ -44,7 +44,8 @@ const PACKAGES: [(&str, &str); 23] = [
     ("conformance", "client client/peers names tests/child tests/programs tests/vectors"),
     (
         "driver",
-        "abi conformance client driver/laboratory client/peers tool/pki client/rustls tests/child tests/programs",
+        "abi benches conformance client driver/laboratory client/peers tool/pki client/rustls tests/child \
+         tests/programs",
     ),
     ("tool/formats", "client"),
     ("tool/migrate", ""),
@@ -56,6 +57,10 @@ const PACKAGES: [(&str, &str); 23] = [
     ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
     ("benches", ". abi client driver/laboratory client/peers tests/child"),
 ];
+
+/// The packages that users install. They link only each other.
+const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers client/rustls names names/types tool \
+    tool/formats tool/migrate tool/pki";
 
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
@@ -90,17 +95,53 @@ fn files_beside_each_other_import_in_one_direction() {
 fn packages_depend_on_exactly_the_listed_packages() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = include_str!("../Cargo.toml");
-    let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
-    let members: BTreeSet<_> = members.expect("a list of members").split('"').skip(1).step_by(2).collect();
+    let members: BTreeSet<_> = list(manifest, "\nmembers").collect();
     let listed: BTreeSet<_> = PACKAGES.iter().map(|(folder, _)| *folder).collect();
     assert_eq!(members, listed);
     for (folder, allowed) in PACKAGES {
         let manifest = fs::read_to_string(root.join(folder).join("Cargo.toml")).expect("a manifest");
         let found: BTreeSet<_> =
-            dependencies(&manifest).into_iter().map(|path| normal(&root.join(folder).join(path))).collect();
+            dependencies(&manifest, "").map(|path| normal(&root.join(folder).join(path))).collect();
         let allowed: BTreeSet<_> = allowed.split_whitespace().map(|path| normal(&root.join(path))).collect();
         assert_eq!(found, allowed, "the dependencies of {folder}");
     }
+}
+
+/// Returns the folders of the packages that a package links.
+fn linked(folder: &str) -> BTreeSet<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    dependencies(&manifest, "dev-").map(|path| normal(&folder.join(path))).collect()
+}
+
+#[test]
+fn what_users_install_links_no_test_and_no_bench() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let products: BTreeSet<_> =
+        PRODUCTS.split_whitespace().map(|folder| normal(&root.join(folder))).collect();
+    for folder in PRODUCTS.split_whitespace() {
+        let others: Vec<_> = linked(folder).difference(&products).cloned().collect();
+        assert_eq!(others, [""; 0].map(PathBuf::from), "{folder} links these");
+    }
+}
+
+/// `cargo build` compiles the default members: neither the benches nor their libraries.
+#[test]
+fn no_default_member_links_the_benches() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut open: Vec<_> =
+        list(include_str!("../Cargo.toml"), "default-members").map(PathBuf::from).collect();
+    assert!(!open.is_empty());
+    while let Some(folder) = open.pop() {
+        assert_ne!(normal(&root.join(&folder)), normal(&root.join("benches")));
+        open.extend(linked(folder.to_str().expect("a path in UTF-8")));
+    }
+}
+
+/// Returns the texts of a list in a manifest.
+fn list<'a>(manifest: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
+    let list = manifest.split(&format!("{key} = [")).nth(1).and_then(|rest| rest.split(']').next());
+    list.expect("a list").split('"').skip(1).step_by(2)
 }
 
 #[test]
@@ -309,18 +350,19 @@ fn members(group: &str) -> Vec<&str> {
     members
 }
 
-/// The folders of the dependencies on packages of this workspace.
-fn dependencies(manifest: &str) -> Vec<&str> {
+/// The folders of the dependencies on packages of this workspace. Leaves out the tables whose names
+/// begin with `without`, unless it is empty.
+fn dependencies<'a>(manifest: &'a str, without: &str) -> impl Iterator<Item = &'a str> {
     let mut tables = false;
     let mut found = Vec::new();
     for line in manifest.lines() {
-        if line.starts_with('[') {
-            tables = line.contains("dependencies");
+        if let Some(name) = line.strip_prefix('[') {
+            tables = line.contains("dependencies") && (without.is_empty() || !name.starts_with(without));
         } else if tables && let Some((_, rest)) = line.split_once("path = \"") {
             found.extend(rest.split('"').next());
         }
     }
-    found
+    found.into_iter()
 }
 
 /// A path without links and without `..`.
@@ -388,7 +430,8 @@ mod tests {
     #[test]
     fn dependencies_are_paths_in_the_tables_of_dependencies() {
         let manifest = "[lib]\npath = \"x.rs\"\n[dev-dependencies]\na = { path = \"../a\" }\nb = \"1\"";
-        assert_eq!(dependencies(manifest), ["../a"]);
+        assert_eq!(dependencies(manifest, "").collect::<Vec<_>>(), ["../a"]);
+        assert_eq!(dependencies(manifest, "dev-").count(), 0);
     }
 
     #[test]

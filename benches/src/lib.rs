@@ -23,6 +23,8 @@ mod independent;
 pub mod instructions;
 mod names;
 mod operation;
+#[cfg(feature = "parse")]
+mod parse;
 pub mod report;
 mod rows;
 pub mod run;

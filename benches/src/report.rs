@@ -24,7 +24,8 @@ const README_END: &str = "<!-- benchmarks end -->";
 /// The operations in the table of the README.
 const FRONT_PAGE: [&str; 3] = ["sign/p256", "sign/rsa2048-pkcs", "object/create-token"];
 
-/// Writes the page, the table of all rows and the plots to `docs/`, and the table of the README.
+/// Writes the page, the table of all rows and the plots to `docs/`, the table of the README, and
+/// our figures beside those of source document 004.
 pub fn write() -> Result<(), AnyError> {
     let data = Data::read()?;
     let docs = root().join("docs");
@@ -33,6 +34,8 @@ pub fn write() -> Result<(), AnyError> {
     plots::draw(&data, &beside)?;
     let readme = root().join("README.md");
     write_between(&readme, README_BEGIN, README_END, &tables::compared(&data, &FRONT_PAGE))?;
+    let craton = beside.join("seeds-craton.tsv");
+    save(&craton, &tables::filled(&data, &fs::read_to_string(&craton)?))?;
     save(&docs.join("benchmarks.md"), &page::page(&data))?;
     save(&beside.join("rows.tsv"), &tables::every_row(&data))
 }

@@ -39,13 +39,16 @@ fn filter() -> Option<String> {
 /// temporary directory. Without a filter, also builds and measures the null backend, and measures
 /// loading, memory, instructions, many tokens and tokens in a database.
 pub fn compare() -> Result<(), AnyError> {
+    // Criterion must not see `--quick`, because it has an option with this name and another
+    // meaning.
+    let quick = env::args().any(|argument| argument == "--quick");
+    if filter().as_deref() == Some("parse") {
+        return parse(quick);
+    }
     let artefacts = if filter().is_none() { Artefacts::with_null()? } else { Artefacts::without_null() };
     let directory = temporary()?;
     let data = data_directory();
     let mut command = child::of_role(&Role::Compare { directory: directory.path().to_owned() });
-    // Criterion must not see `--quick`, because it has an option with this name and another
-    // meaning.
-    let quick = env::args().any(|argument| argument == "--quick");
     command.args(env::args().skip(1).filter(|argument| argument != "--quick"));
     command.envs(rows::environment(directory.path())).env("CRITERION_HOME", &data);
     if quick {
@@ -66,4 +69,14 @@ pub fn compare() -> Result<(), AnyError> {
         store::measure(&artefacts)?;
     }
     Ok(())
+}
+
+#[cfg(feature = "parse")]
+fn parse(quick: bool) -> Result<(), AnyError> {
+    parse::measure(quick)
+}
+
+#[cfg(not(feature = "parse"))]
+fn parse(_: bool) -> Result<(), AnyError> {
+    Err("`parse` needs `-p jeton-benches --features parse`".into())
 }

@@ -1,33 +1,39 @@
-//! Measures a row and the baseline in turns of a few milliseconds. A disturbance of a shared
-//! machine then affects both, unlike rows that are measured one after the other.
+//! Measures operations in turns of a few milliseconds. A disturbance of a shared machine then
+//! affects all of them, unlike rows that are measured one after the other.
 
 use super::*;
 use crate::facts::Turns;
 
-/// The number of rounds. A round is one turn of the baseline and one of the row, in alternating
+/// The number of rounds. In a round each operation has one turn. Every other round is in reverse
 /// order.
 const ROUNDS: u32 = 40;
 
 /// Returns the time of the row divided by the time of the baseline: the median of the rounds with
 /// its 95 % interval.
-pub fn take(group: &str, baseline: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Duration) -> Turns {
-    let turn = budget / (2 * ROUNDS);
-    let (of_baseline, of_row) = (repetitions(baseline, turn), repetitions(row, turn));
-    let per = |time: Duration, repetitions: u64| time.as_secs_f64() / repetitions as f64;
-    let ratios: Vec<_> = (0..ROUNDS)
-        .map(|round| {
-            let (baseline, row) = if round % 2 == 0 {
-                let first = baseline.time(of_baseline);
-                (first, row.time(of_row))
-            } else {
-                let first = row.time(of_row);
-                (baseline.time(of_baseline), first)
-            };
-            per(row, of_row) / per(baseline, of_baseline)
-        })
-        .collect();
-    let Interval { value: median, low, high } = Interval::of(ratios).expect("at least one round");
+pub fn take<'a>(group: &str, baseline: &mut Boxed<'a>, row: &mut Boxed<'a>, budget: Duration) -> Turns {
+    let [baseline, row] = rounds([baseline, row], budget);
+    let Interval { value: median, low, high } = ratio(&row, &baseline);
     Turns { group: group.to_owned(), median, low, high }
+}
+
+/// Returns the median of the ratios of the rounds, with its 95 % interval.
+pub fn ratio(row: &[f64], baseline: &[f64]) -> Interval {
+    let ratios = row.iter().zip(baseline).map(|(row, baseline)| row / baseline);
+    Interval::of(ratios.collect()).expect("at least one round")
+}
+
+/// Returns the seconds of one repetition of each operation in each round.
+pub fn rounds<const N: usize>(mut operations: [&mut Boxed<'_>; N], budget: Duration) -> [Vec<f64>; N] {
+    let turn = budget / (N as u32 * ROUNDS);
+    let counts = operations.each_mut().map(|operation| repetitions(operation, turn));
+    let mut times = [const { Vec::new() }; N];
+    for round in 0..ROUNDS {
+        for place in 0..N {
+            let at = if round % 2 == 0 { place } else { N - 1 - place };
+            times[at].push(operations[at].time(counts[at]).as_secs_f64() / counts[at] as f64);
+        }
+    }
+    times
 }
 
 /// Returns the number of repetitions that take about this long.

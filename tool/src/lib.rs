@@ -15,7 +15,6 @@ pub mod migrate;
 pub mod object;
 pub mod output;
 pub mod register;
-pub mod role;
 pub mod token;
 pub mod token_file;
 pub mod uri;

@@ -29,7 +29,6 @@ use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use jeton_client::text::shown;
-use jeton_tool::role::Role;
 use jeton_tool::{Error, migrate};
 
 /// The tool links the core, and has PINs of its own.
@@ -115,11 +114,11 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(role) = jeton_child::role() {
-        let done = role.map_err(Error::Usage).and_then(|Role::Migrate| migrate::run_child());
-        return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|first| first == migrate::WRITER) {
+        return migrate::write_token().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
-    let mut arguments = options_last(as_subcommand(std::env::args_os().collect()));
+    let mut arguments = options_last(as_subcommand(arguments));
     let is_first = |(name, _): &&(&str, &[&str])| arguments.get(1).is_some_and(|first| first == name);
     if let Some((_, words)) = ALIASES.iter().find(is_first) {
         arguments.splice(1..2, words.iter().map(OsString::from));

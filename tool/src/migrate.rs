@@ -1,8 +1,8 @@
 //! Migration: writes the objects of an old store, which [`jeton_migrate`] has read, to a new token
 //! of Jeton.
 //!
-//! A child process ([`run_child`]) writes the new token in a separate directory, and the tool then
-//! renames its file into the token directory. The tool sets `JETON_DIR` of the child to the
+//! A child process ([`write_token`]) writes the new token in a separate directory, and the tool
+//! then renames its file into the token directory. The tool sets `JETON_DIR` of the child to the
 //! separate directory, because the module reads its directory from the environment.
 
 mod plan;
@@ -21,7 +21,7 @@ use crate::token::{self, Choice};
 
 pub use plan::Plan;
 pub use stage::Stage;
-pub use write::run_child;
+pub use write::{WRITER, write_token};
 
 /// The work of the process that writes the new token.
 #[derive(Serialize, Deserialize)]

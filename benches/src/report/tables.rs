@@ -56,6 +56,24 @@ pub fn every_row(data: &Data) -> String {
     text
 }
 
+/// Writes our figures into a table of a source document (docs/benchmarks/seeds.md): the last two
+/// cells of each row are the times of our module and of SoftHSMv2, and the first one names the
+/// operation.
+pub fn filled(data: &Data, table: &str) -> String {
+    let fill = |line: &str| {
+        let mut cells: Vec<_> = line.split('\t').map(str::to_owned).collect();
+        let group = cells[0].trim_matches('`').to_owned();
+        if let [.., ours, theirs] = cells.as_mut_slice()
+            && !data.rows(&group).is_empty()
+        {
+            let times = [data.jeton(&group), data.row(&group, SOFTHSM).map(|estimate| estimate.median)];
+            [*ours, *theirs] = times.map(|nanos| nanos.map_or_else(String::new, time));
+        }
+        cells.join("\t") + "\n"
+    };
+    table.lines().map(fill).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +85,15 @@ mod tests {
                      | g | 200 ns | - | 500 ns |\n";
         assert_eq!(compared(&data, &["g", "alone"]), table);
         assert!(every_row(&data).ends_with("\ng\tsofthsm2\t500.0\t500.0\t500.0\t\t\n"));
+    }
+
+    #[test]
+    fn a_table_of_a_document_gets_the_figures_of_its_operations() {
+        let data = Data::of(&[("g", "jeton", 200.0), ("g", "softhsm2", 500.0), ("h", "jeton", 1.0)]);
+        let table = "filter\tdocument\tJeton\tSoftHSMv2 here\n`g`\t7 ns\t\t\n`h`\t8 ns\told\told\n";
+        let filled = filled(&data, table);
+        let (header, rows) = filled.split_once('\n').expect("a header");
+        assert_eq!(header, "filter\tdocument\tJeton\tSoftHSMv2 here");
+        assert_eq!(rows, "`g`\t7 ns\t200 ns\t500 ns\n`h`\t8 ns\t1.00 ns\t\n");
     }
 }

@@ -1,10 +1,11 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
-use jeton_child::{Child, Silence, UNLIMITED};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use jeton_migrate::Token;
 use jeton_peers::Known;
-use jeton_tool::migrate::{Job, Line, Outcome, Plan, Presence, Stage, presence};
-use jeton_tool::role::Role;
+use jeton_tool::migrate::{Job, Line, Outcome, Plan, Presence, Stage, WRITER, presence};
 use jeton_tool::token_file;
 
 use super::pin::PinFiles;
@@ -212,14 +213,17 @@ fn rows(outcome: &Outcome) -> Vec<serde_json::Value> {
 fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let text = serde_json::to_string(job).map_err(|error| Error::Failed(error.to_string()))?;
     let text = Zeroizing::new(text);
-    let mut command = jeton_child::of_role(&Role::Migrate);
-    command.env("JETON_DIR", stage.path());
-    let mut child = Child::start(&mut command).map_err(Error::io("the tool"))?;
-    child.write(&text);
+    let failed = || Error::io("the tool");
+    let mut command = Command::new(std::env::current_exe().map_err(failed())?);
+    command.arg(WRITER).env("JETON_DIR", stage.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed())?;
     // A child that ended early has printed the reason itself.
-    let outcome = child.hear(UNLIMITED).ok();
-    let written = matches!(child.finish(UNLIMITED), Silence::Ended(status) if status.success());
-    let outcome = outcome.filter(|_| written);
+    let _ = child.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().map_err(failed())?;
+    // The module may write to standard output too.
+    let mut lines = output.stdout.split(|byte| *byte == b'\n');
+    let outcome = lines.find_map(|line| serde_json::from_slice(line).ok());
+    let outcome = outcome.filter(|_| output.status.success());
     outcome.ok_or_else(|| Error::Failed("the new token was not written; nothing was changed".to_owned()))
 }
 

@@ -1,6 +1,6 @@
 //! Writes the objects into a new token, reads them back, and proves the private keys.
 
-use std::io;
+use std::io::{self, Read, Write};
 
 use cryptoki_sys::*;
 use jeton_migrate::Object;
@@ -15,14 +15,17 @@ use crate::client::{
 use crate::token::{self, Choice};
 use crate::token_file;
 
-/// Reads a [`Job`] and writes its [`Outcome`], both as JSON. `JETON_DIR` must be an empty
-/// directory.
-pub fn run_child() -> Result<(), Error> {
+/// The first argument of the process that writes the new token.
+pub const WRITER: &str = "migrate-writer";
+
+/// The work of that process: reads a [`Job`] from standard input and writes its [`Outcome`] to
+/// standard output, both as JSON. `JETON_DIR` must be an empty directory.
+pub fn write_token() -> Result<(), Error> {
     let mut text = Zeroizing::new(String::new());
-    io::stdin().read_line(&mut text).map_err(Error::io("standard input"))?;
+    io::stdin().read_to_string(&mut text).map_err(Error::io("standard input"))?;
     let job: Job = serde_json::from_str(&text).map_err(|error| Error::Failed(error.to_string()))?;
-    jeton_child::say(&run(&job)?);
-    Ok(())
+    let outcome = serde_json::to_string(&run(&job)?).map_err(|error| Error::Failed(error.to_string()))?;
+    writeln!(io::stdout(), "{outcome}").map_err(Error::io("standard output"))
 }
 
 fn run(job: &Job) -> Result<Outcome, Error> {
