@@ -46,8 +46,9 @@ pub mod id;
 pub mod mechanism;
 pub mod object;
 pub mod quota;
-pub mod secret;
 pub mod session;
 pub mod store;
 mod sync;
 pub mod token;
+
+pub use jeton_secret as secret;

@@ -10,9 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
-const LAYERS: [&[&str]; 11] = [
+const LAYERS: [&[&str]; 10] = [
     &["error", "file", "file_lock", "gate", "id", "quota", "sync"],
-    &["secret"],
     &["backend"],
     &["mechanism"],
     &["audit"],
@@ -25,15 +24,16 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 23] = [
+const PACKAGES: [(&str, &str); 24] = [
     ("names/types", ""),
     ("names", "names/types"),
+    ("secret", ""),
     ("tests/child", ""),
     ("tests/vectors", ""),
     ("client", "names"),
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
-    (".", "names tests/child tests/programs tests/vectors"),
+    (".", "names secret tests/child tests/programs tests/vectors"),
     ("abi", ". names tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
@@ -52,7 +52,7 @@ const PACKAGES: [(&str, &str); 23] = [
         "tool",
         ". agent/wire client client/peers tool/pki tests/child tests/programs tool/formats tool/migrate",
     ),
-    ("conformance/models", ". names"),
+    ("conformance/models", ". names secret"),
     ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
     ("benches", ". abi client driver/laboratory client/peers tests/child"),
 ];

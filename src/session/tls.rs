@@ -88,7 +88,7 @@ impl Mac for Finished {
     }
 
     fn update(&mut self, data: &[u8]) -> Result<()> {
-        self.seed.extend(data)
+        Ok(self.seed.extend(data)?)
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {

@@ -64,6 +64,6 @@ impl<W: Whole> Cipher for Collected<W> {
     }
 
     fn save(&self) -> Result<SavedCipher> {
-        Secret::try_copy(&self.input).map(SavedCipher::Collected)
+        Ok(SavedCipher::Collected(Secret::try_copy(&self.input)?))
     }
 }

@@ -35,7 +35,7 @@ impl Ciphers for AllCiphers {
 fn cipher(scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
     use CipherScheme as S;
     let aes = || OneWay::new(key, direction);
-    let cbc = |iv| Ok(Cbc::new(aes()?, direction, iv));
+    let cbc = |iv| aes().map(|aes| Cbc::new(aes, direction, iv));
     match scheme {
         S::AesEcb => Blocks::boxed(Ecb(aes()?), Ending::Whole, direction),
         S::AesCbc { iv, padded: false } => Blocks::boxed(cbc(iv)?, Ending::Whole, direction),

@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::mem::MaybeUninit;
+use std::ptr::slice_from_raw_parts;
 
-use super::wipe;
-use crate::error::{Error, Result, require};
+use crate::error::{OutOfMemory, Result};
 
 /// The system's allocator, which wipes every block before it frees it. The shared library installs
 /// it (`#[global_allocator]` in `abi/`), and so does a test that searches memory for secrets. A
@@ -37,19 +38,33 @@ unsafe impl GlobalAlloc for WipingAllocator {
     }
 }
 
-/// Checks that this number of bytes can be allocated now, and fails with `HostMemory` if not. Call
+/// Checks that this number of bytes can be allocated now, and fails if not. Call
 /// it before a library copies data of a length that the caller chose: some libraries end the
 /// process if an allocation fails.
 ///
 /// Nothing is written to the memory, so the system gives no pages for it: a `Vec` would be wiped.
 pub fn room_for(len: usize) -> Result<()> {
-    let layout = Layout::array::<u8>(len.max(1)).map_err(|_| Error::HostMemory)?;
+    let layout = Layout::array::<u8>(len.max(1)).map_err(|_| OutOfMemory)?;
     // SAFETY: the layout has at least one byte.
     let room = std::hint::black_box(unsafe { System.alloc(layout) });
-    require(!room.is_null(), Error::HostMemory)?;
+    if room.is_null() {
+        return Err(OutOfMemory);
+    }
     // SAFETY: the block is of this layout, and no other code uses it.
     unsafe { System.dealloc(room, layout) };
     Ok(())
+}
+
+/// Writes zeros. The optimiser cannot remove them, although the program never reads them.
+///
+/// # Safety
+/// The caller promises that `start` is writable for `len` bytes and that no other code uses them.
+pub(crate) unsafe fn wipe(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { start.write_bytes(0, len) };
+    let bytes = slice_from_raw_parts(start.cast::<MaybeUninit<u8>>(), len);
+    // SAFETY: the caller's promise. Uninitialised bytes are valid for `MaybeUninit`.
+    zeroize::optimization_barrier(unsafe { &*bytes });
 }
 
 #[cfg(test)]
@@ -70,8 +85,8 @@ mod tests {
             assert!((0..64).all(|at| grown.add(at).read() == 0xa5));
             let next = System.alloc(layout);
             // The allocator keeps its links in the first 16 bytes of a free block.
-            let left = (16..64)
-                .filter(|at| next.add(*at).cast::<std::mem::MaybeUninit<u8>>().read().assume_init() == 0xa5);
+            let left =
+                (16..64).filter(|at| next.add(*at).cast::<MaybeUninit<u8>>().read().assume_init() == 0xa5);
             assert_eq!(left.count(), 0);
             System.dealloc(next, layout);
             WipingAllocator.dealloc(grown, Layout::from_size_align(4096, 8).expect("a layout"));

@@ -16,9 +16,9 @@ use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack, StackPointer};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-use super::pages::leave_out_of_dumps;
-use super::wipe;
-use crate::error::{Error, Result};
+use crate::allocator::wipe;
+use crate::error::{OutOfMemory, Result};
+use crate::pages::leave_out_of_dumps;
 
 /// Size of the guard in bytes. On every system it is a multiple of the page size.
 const GUARD: usize = 64 << 10;
@@ -44,9 +44,9 @@ impl Stacks {
         Self { size, free: [const { AtomicPtr::new(null_mut()) }; Self::KEPT] }
     }
 
-    /// Runs `work` on one of these stacks and wipes the part that it used. Fails with `HostMemory`
-    /// if there is no memory for a stack.
-    pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    /// Runs `work` on one of these stacks and wipes the part that it used. Fails if there
+    /// is no memory for a stack.
+    pub fn run<R, E: From<OutOfMemory>>(&self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         let mut own = Taken { stack: ManuallyDrop::new(self.take()?), home: self };
         corosensei::on_stack(&mut *own.stack, work)
     }
@@ -102,10 +102,10 @@ impl Mapped {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address that the system chooses.
         let start = unsafe { mmap_anonymous(null_mut(), whole, rights, MapFlags::PRIVATE) };
-        let start = start.ok().and_then(NonNull::new).ok_or(Error::HostMemory)?;
+        let start = start.ok().and_then(NonNull::new).ok_or(OutOfMemory)?;
         let mapped = Self { start, size };
         // SAFETY: just mapped, and no code uses it yet.
-        unsafe { mprotect(start.as_ptr(), GUARD, MprotectFlags::empty()) }.map_err(|_| Error::HostMemory)?;
+        unsafe { mprotect(start.as_ptr(), GUARD, MprotectFlags::empty()) }.map_err(|_| OutOfMemory)?;
         // A system that refuses this also refuses it for the pages of secrets, and the log has that
         // error.
         // SAFETY: just mapped.
@@ -177,7 +177,7 @@ mod tests {
     fn the_stack_is_wiped_after_a_computation() {
         static STACKS: Stacks = Stacks::new(256 << 10);
         assert_eq!(
-            STACKS.run(|| {
+            STACKS.run(|| -> Result<_> {
                 soil::<{ 200 << 10 }>();
                 Ok(7)
             }),
@@ -203,8 +203,8 @@ mod tests {
     fn a_computation_inside_another_has_its_own_stack() {
         static STACKS: Stacks = Stacks::new(256 << 10);
         let address = |local: &mut u8| std::ptr::from_mut(black_box(local)).addr();
-        let inner = || STACKS.run(|| Ok(address(&mut black_box(0))));
-        let outer = || Ok((address(&mut black_box(0)), inner()?));
+        let inner = || STACKS.run(|| -> Result<_> { Ok(address(&mut black_box(0))) });
+        let outer = || -> Result<_> { Ok((address(&mut black_box(0)), inner()?)) };
         let (outer, inner) = STACKS.run(outer).expect("stacks");
         assert_ne!(outer, inner);
     }
@@ -216,7 +216,7 @@ mod tests {
             for number in 0..40u64 {
                 scope.spawn(move || {
                     for _ in 0..200 {
-                        let mine = STACKS.run(|| {
+                        let mine = STACKS.run(|| -> Result<_> {
                             let place = black_box([number; 64]);
                             std::thread::yield_now();
                             Ok(place.iter().all(|word| *word == number))

@@ -9,8 +9,7 @@
 
 use std::alloc::Layout;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +18,8 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use tracing::error;
+
+use crate::allocator::wipe;
 
 /// The size of one mapping in bytes.
 const CHUNK: usize = 64 << 10;
@@ -40,7 +41,7 @@ static LEFT_BEHIND: AtomicPtr<Mutex<Pages>> = AtomicPtr::new(null_mut());
 
 /// The allocator that uses the pages.
 #[derive(Clone, Copy)]
-pub(super) struct Guarded;
+pub(crate) struct Guarded;
 
 // SAFETY: a block has one owner until it is freed. The pages stay mapped for the life of the
 // process, and all copies of `Guarded` use the same pages. Every layout that fits a block has the
@@ -67,7 +68,7 @@ unsafe impl Allocator for Guarded {
 /// An allocator that maps memory for each block, and unmaps it when the block is freed. It is for
 /// large blocks that are used for a short time: the heap would keep them. The memory is wiped and
 /// excluded from core dumps, and never locked.
-pub(crate) struct Mapped;
+pub struct Mapped;
 
 // SAFETY: a mapping has one owner until it is freed, and no state is in `Mapped`. The address of a
 // page fits every alignment that `allocate` accepts. `Vec` asks for no block of 0 bytes, which the
@@ -94,18 +95,6 @@ unsafe impl Allocator for Mapped {
         let unmapped = unsafe { munmap(block.as_ptr().cast(), layout.size()) };
         debug_assert!(unmapped.is_ok());
     }
-}
-
-/// Writes zeros. The optimiser cannot remove them, although the program never reads them.
-///
-/// # Safety
-/// The caller promises that `start` is writable for `len` bytes and that no other code uses them.
-pub(super) unsafe fn wipe(start: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { start.write_bytes(0, len) };
-    let bytes = slice_from_raw_parts(start.cast::<MaybeUninit<u8>>(), len);
-    // SAFETY: the caller's promise. Uninitialised bytes are valid for `MaybeUninit`.
-    zeroize::optimization_barrier(unsafe { &*bytes });
 }
 
 /// Returns the size class of a layout, or `None` if its block comes from the heap.
@@ -267,7 +256,7 @@ fn lockable(limit: u64) -> usize {
 /// # Safety
 /// The caller promises that the pages are mapped.
 #[cfg(target_os = "linux")]
-pub(super) unsafe fn leave_out_of_dumps(start: *mut c_void, len: usize) -> rustix::io::Result<()> {
+pub(crate) unsafe fn leave_out_of_dumps(start: *mut c_void, len: usize) -> rustix::io::Result<()> {
     use rustix::mm::{Advice, madvise};
     // SAFETY: the caller's promise. The call does not change the content of the pages.
     unsafe { madvise(start, len, Advice::LinuxDontDump) }
@@ -287,7 +276,7 @@ unsafe fn empty_in_children(start: *mut c_void) -> rustix::io::Result<()> {
 /// # Safety
 /// The caller promises nothing: this system has no such advice.
 #[cfg(not(target_os = "linux"))]
-pub(super) unsafe fn leave_out_of_dumps(_: *mut c_void, _: usize) -> rustix::io::Result<()> {
+pub(crate) unsafe fn leave_out_of_dumps(_: *mut c_void, _: usize) -> rustix::io::Result<()> {
     Ok(())
 }
 
@@ -300,8 +289,8 @@ unsafe fn empty_in_children(_: *mut c_void) -> rustix::io::Result<()> {
 
 /// Checks that the memory of a secret has the flags of protected memory (`VmFlags` in proc(5)). If
 /// the limit of this process on locked memory is below 8 MiB, skips the lock flag and prints that.
-#[cfg(all(test, target_os = "linux"))]
-pub(crate) fn assert_protected(bytes: &[u8]) {
+#[cfg(all(any(test, feature = "testing"), target_os = "linux"))]
+pub fn assert_protected(bytes: &[u8]) {
     let flags = flags_of(bytes);
     let mut wanted = vec![" dd ", " wf "];
     match lock_limit() {
@@ -312,7 +301,7 @@ pub(crate) fn assert_protected(bytes: &[u8]) {
 }
 
 /// Returns the flags that the system reports for the memory at an address.
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(any(test, feature = "testing"), target_os = "linux"))]
 fn flags_of(bytes: &[u8]) -> String {
     let address = bytes.as_ptr().addr();
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("a proc file system");
@@ -334,8 +323,8 @@ fn flags_of(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Secret;
     use super::*;
+    use crate::Secret;
 
     #[test]
     fn blocks_do_not_overlap_and_are_wiped_before_reuse() {

@@ -1,28 +1,39 @@
 //! Bytes that are wiped when they are dropped. They have no `Debug`, and no implicit copy.
+//!
+//! On Unix they are in pages of their own, which are locked and left out of core dumps. On other
+//! systems they are on the heap, and only wiped.
+
+#![deny(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 
 use allocator_api2::vec::Vec as GuardedVec;
 use zeroize::Zeroize;
 
-use crate::error::{Error, Result};
-
 mod allocator;
+mod error;
+#[cfg(not(unix))]
+mod heap;
+#[cfg(unix)]
 mod pages;
 mod registers;
-#[cfg(feature = "rustcrypto")]
+#[cfg(all(unix, feature = "stacks"))]
 mod stack;
 
 pub use allocator::{WipingAllocator, room_for};
-#[cfg(all(test, target_os = "linux"))]
-pub(crate) use pages::assert_protected;
-pub use pages::forget_parent;
+pub use error::{OutOfMemory, Result};
+#[cfg(all(any(test, feature = "testing"), target_os = "linux"))]
+pub use pages::assert_protected;
+#[cfg(unix)]
+pub use pages::{Mapped, forget_parent};
 pub use registers::clear_registers;
-#[cfg(feature = "rustcrypto")]
+#[cfg(all(unix, feature = "stacks"))]
 pub use stack::Stacks;
 
-pub(crate) use pages::Mapped;
-use pages::{Guarded, wipe};
+#[cfg(not(unix))]
+use heap::Guarded;
+#[cfg(unix)]
+use pages::Guarded;
 
 /// Secret bytes: a key, a PIN or a decrypted record. It has no `Debug` and no `Clone`. Its memory
 /// is wiped when it is freed. A secret of at most 16 KiB is locked in memory as far as the limit
@@ -44,16 +55,15 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Like [`Self::zeroed`], for a length that comes from the caller. Fails with `HostMemory` if
-    /// there is not enough memory.
+    /// Like [`Self::zeroed`], for a length that comes from the caller. Fails if there is not enough
+    /// memory.
     pub fn try_zeroed(len: usize) -> Result<Self> {
         let mut secret = Self::default();
         secret.grow(len)?;
         Ok(secret)
     }
 
-    /// Copies bytes whose length comes from the caller. Fails with `HostMemory` if there is not
-    /// enough memory.
+    /// Copies bytes whose length comes from the caller. Fails if there is not enough memory.
     pub fn try_copy(bytes: &[u8]) -> Result<Self> {
         let mut copy = Self::default();
         copy.extend(bytes)?;
@@ -65,8 +75,8 @@ impl Secret {
         Self::from(&self.0[..])
     }
 
-    /// Appends bytes. If the secret has to move, the old memory is wiped. Fails with `HostMemory`
-    /// if there is not enough memory, and then leaves the secret unchanged.
+    /// Appends bytes. If the secret has to move, the old memory is wiped. Fails if there is
+    /// not enough memory, and then leaves the secret unchanged.
     pub fn extend(&mut self, more: &[u8]) -> Result<()> {
         let len = self.0.len();
         // `extend_from_slice` would be slower: it copies byte by byte.
@@ -77,12 +87,13 @@ impl Secret {
 
     /// Appends `by` zeros.
     fn grow(&mut self, by: usize) -> Result<()> {
-        self.0.try_reserve(by).map_err(|_| Error::HostMemory)?;
+        self.0.try_reserve(by).map_err(|_| OutOfMemory)?;
         self.0.resize(self.0.len() + by, 0);
         Ok(())
     }
 
     /// Wipes the bytes. Keeps the memory for the next message, unless it is larger than `KEPT`.
+    #[inline]
     pub fn clear(&mut self) {
         if self.0.capacity() > KEPT {
             *self = Self::default();
@@ -93,9 +104,10 @@ impl Secret {
 }
 
 /// The largest capacity in bytes that is kept for the next message.
-pub(crate) const KEPT: usize = 1 << 20;
+pub const KEPT: usize = 1 << 20;
 
 impl Default for Secret {
+    #[inline]
     fn default() -> Self {
         Self(GuardedVec::new_in(Guarded))
     }
@@ -111,22 +123,23 @@ impl From<&[u8]> for Secret {
 
 impl Deref for Secret {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl DerefMut for Secret {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
-/// Copies bytes whose length comes from the caller. Fails with `HostMemory` if there is not enough
-/// memory.
+/// Copies bytes whose length comes from the caller. Fails if there is not enough memory.
 pub fn try_boxed(bytes: &[u8]) -> Result<Box<[u8]>> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(|_| Error::HostMemory)?;
+    copy.try_reserve_exact(bytes.len()).map_err(|_| OutOfMemory)?;
     copy.extend_from_slice(bytes);
     Ok(copy.into())
 }
