@@ -34,7 +34,7 @@ const PACKAGES: [(&str, &str); 24] = [
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
     (".", "names secret tests/child tests/programs tests/vectors"),
-    ("abi", ". names tests/child tests/programs"),
+    ("abi", ". names secret tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
     ("agent", ". abi agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
@@ -50,7 +50,7 @@ const PACKAGES: [(&str, &str); 24] = [
     ("tool/migrate", ""),
     (
         "tool",
-        ". agent/wire client client/peers tool/pki tests/child tests/programs tool/formats tool/migrate",
+        ". agent/wire client client/peers secret tool/pki tests/child tests/programs tool/formats tool/migrate",
     ),
     ("conformance/models", ". names secret"),
     ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
@@ -60,7 +60,7 @@ const PACKAGES: [(&str, &str); 24] = [
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
     driver/laboratory/src client/peers/src tool/pki/src client/rustls/src tool/src \
-    tool/formats/src tool/migrate/src conformance/src conformance/fuzz/src conformance/models/src \
+    tool/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
     benches/src tests/token tests/backend tests/crash tests/postgresql";
 
 #[test]

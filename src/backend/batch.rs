@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::secret::Secret;
+use jeton_secret::Secret;
 
 /// A signature that can be computed together with others.
 pub struct Job(Box<dyn Joint>);

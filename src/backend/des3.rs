@@ -3,11 +3,11 @@
 
 use des::TdesEde3;
 use des::cipher::{Block, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 
 use super::modes::{BlockCipher, Blocks, Cbc, Ecb, Ending};
 use super::{Cipher, Direction};
 use crate::error::{Error, Result};
-use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
 /// The length of a block in bytes.
 const BLOCK: usize = 8;

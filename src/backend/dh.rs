@@ -4,11 +4,11 @@
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 
 use super::{PrivateKey, PrivateParts, PublicKey, PublicParts};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Sizes in bits of the primes that keys may use. Old peers use short primes. Longer primes cost
 /// too much time.

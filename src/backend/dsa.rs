@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::dh::{Integers, below, size, unpadded};
 use super::{DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Sizes in bits of the primes that keys may use.
 const PRIMES: std::ops::RangeInclusive<usize> = 1024..=3072;

@@ -4,11 +4,11 @@
 //! The libraries draw numbers until one is below the order (A.2.2). So this file computes the
 //! scalar for all of them, and a library computes the public key.
 
+use jeton_secret::Secret;
 use subtle::{Choice, ConditionallySelectable};
 
 use super::{Curve, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 const EXTRA: usize = 8;
 

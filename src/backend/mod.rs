@@ -12,8 +12,9 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 mod algorithm;
 #[cfg(any(feature = "aws-lc", feature = "fips"))]

@@ -1,7 +1,8 @@
 //! The numbers of a key: a backend generates them and parses them.
 
+use jeton_secret::Secret;
+
 use super::{Curve, MlDsa, MlKem, SlhDsa, Stateful};
-use crate::secret::Secret;
 
 /// The smallest RSA modulus in bits of a public key. A key of less than 1024 bits can only verify:
 /// its owner is not secure.

@@ -6,11 +6,11 @@
 //! caller accepts. So a repeated decryption reveals nothing. If the caller accepts every length,
 //! OpenSSL 3.2 and NSS compute the same message.
 
+use jeton_secret::Secret;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 
 use super::{Digest, Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// The least length of the padding: `00 02`, eight nonzero bytes, and `00`.
 const OVERHEAD: usize = 11;

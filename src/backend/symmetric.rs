@@ -2,9 +2,10 @@
 
 use std::ops::{Deref, DerefMut};
 
+use jeton_secret::{Secret, try_boxed};
+
 use super::Hash;
 use crate::error::{Error, Result};
-use crate::secret::{Secret, try_boxed};
 
 /// The initial value of KW (RFC 3394, 2.2.3.1).
 pub(super) const KW_IV: [u8; 8] = [0xa6; 8];

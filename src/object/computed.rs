@@ -3,6 +3,8 @@
 //! its template contained it. Objects that an older version stored without these attributes have
 //! them too.
 
+use jeton_secret::Secret;
+
 use super::attribute::{self, Default, ObjectTypes};
 use super::key_type::{KeyTypeRow, stateful};
 use super::value::Value;
@@ -10,7 +12,6 @@ use super::{Attributes, clock, key, spki};
 use crate::backend::{Direction, Hash, Provider};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
-use crate::secret::Secret;
 
 /// The length of a check value in bytes (PKCS#11 3.2, "Secret key objects", "Certificate objects").
 const CHECK_LEN: usize = 3;

@@ -2,11 +2,12 @@
 
 use std::ops::Deref;
 
+use jeton_secret::Secret;
+
 use super::operation::save_hasher;
 use super::progress::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// The input of a signer or verifier: the digest of the message, or the message itself.
 pub struct Message {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use jeton_secret::Secret;
 use tracing::error;
 
 use crate::backend::Provider;
@@ -19,7 +20,6 @@ use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
-use crate::secret::Secret;
 use crate::store::counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
 use crate::store::seal::sealing_key::SealingKey;

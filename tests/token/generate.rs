@@ -3,7 +3,7 @@
 
 use jeton::mechanism::password::Password;
 use jeton::mechanism::{self, Action};
-use jeton::secret::Secret;
+use jeton_secret::Secret;
 
 use crate::prelude::*;
 

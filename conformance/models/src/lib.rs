@@ -36,8 +36,6 @@ mod reserve;
 
 pub mod uses;
 
-pub use jeton_secret as secret;
-
 /// A session, which knows its own handle.
 pub struct Session {
     pub handle: id::SessionHandle,

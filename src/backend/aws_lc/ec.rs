@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::{ffi, output, verdict};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     let key = ffi::EcKey::generate(curve)?;

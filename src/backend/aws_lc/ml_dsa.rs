@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::random::System;
 use super::{ffi, output};
 use crate::backend::prehash::{expect_len, prefix};
@@ -9,7 +11,6 @@ use crate::backend::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlDsa::SEED_LEN)?;

@@ -5,6 +5,8 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::{PROVIDER, elsewhere, ffi, output, verdict};
 use crate::backend::rejection::Rejection;
 #[cfg(feature = "rustcrypto")]
@@ -16,7 +18,6 @@ use crate::backend::{
 #[cfg(feature = "rustcrypto")]
 use crate::backend::{Job, lanes};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Sizes in bits of the moduli of private keys. AWS-LC supports at most 16384 bits.
 const PRIVATE_BITS: RangeInclusive<usize> = 1024..=16384;

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use jeton_secret::with_wiped_frame;
+
 use super::{
     Digest, Hash, HssType, PrivateKey, PrivateParts, PublicKey, PublicParts, Random, Scheme, Signer,
     Stateful, Uses, Verifier, output,
 };
 use crate::error::{Error, Result};
-use crate::secret::with_wiped_frame;
 
 mod lms;
 mod lms_private;

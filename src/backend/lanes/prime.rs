@@ -5,6 +5,7 @@
 
 use std::array::from_fn;
 
+use jeton_secret::Secret;
 use once_cell::race::OnceBox;
 
 use super::LANES;
@@ -13,7 +14,6 @@ use super::rsa::{WINDOWS, gather, queue, run, split};
 use super::vector::{DIGIT, Vector};
 use crate::backend::Random;
 use crate::error::Result;
-use crate::secret::Secret;
 
 /// Returns the primes of a key with e = 65537, the larger one first. Returns `None` if lanes do not
 /// support the size of the modulus, or if as many candidates failed as FIPS 186-5 permits.

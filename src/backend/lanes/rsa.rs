@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use jeton_secret::{Secret, Stacks, clear_registers};
+
 use super::montgomery::{Moduli, WINDOW, normalise};
 use super::queue::{Queue, Waits};
 use super::vector::{DIGIT, Vector};
 use super::{LANES, is_allowed};
 use crate::error::Result;
-use crate::secret::{Secret, Stacks, clear_registers};
 
 /// The largest number of windows of an exponent.
 pub(super) const WINDOWS: usize = 2048_usize.div_ceil(WINDOW);

@@ -1,9 +1,10 @@
 //! Ciphers that collect the whole message before they write output. Authenticated ciphers must
 //! verify the message first, and key wraps process it six times.
 
+use jeton_secret::Secret;
+
 use crate::backend::{Cipher, Renewal, SavedCipher};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// Processes a whole message in one direction.
 pub(in crate::backend) trait Whole: Send {

@@ -1,5 +1,6 @@
 //! The key wraps KW, also with PKCS #7 padding, and KWP (SP 800-38F, RFC 3394, RFC 5649).
 
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -7,7 +8,6 @@ use super::{BlockCipher, Whole, wrong_len, xor};
 use crate::backend::symmetric::{KW_IV, KWP_IV};
 use crate::backend::{Direction, output, padding};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// The length of a block in bytes.
 const N: usize = 16;

@@ -3,6 +3,7 @@
 use blake2::Blake2b;
 use digest::consts::{U20, U32, U48, U64};
 use digest::{Digest as OneShot, DynDigest, XofFixedWrapper};
+use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
@@ -12,7 +13,6 @@ use super::failed;
 use crate::backend::modes::xor;
 use crate::backend::{Digest, Hash, Hasher};
 use crate::error::Result;
-use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
 /// The SHAKEs, with the one output length that [`Hash`] defines for each.
 type Shake128 = XofFixedWrapper<shake::Shake128, U32>;

@@ -7,6 +7,7 @@ use dsa::signature::hazmat::PrehashVerifier;
 use dsa::{Components, KeySize, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_secret::Secret;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
@@ -17,7 +18,6 @@ use crate::backend::DsaGroup;
 use crate::backend::dh::{below, unpadded};
 use crate::backend::dsa::Library;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// A public key, and its private key if this is known.
 pub(super) struct Key {

@@ -11,6 +11,7 @@ use ecdsa::elliptic_curve::{self, CurveArithmetic, Generate};
 use ecdsa::signature::hazmat::{PrehashVerifier, RandomizedPrehashSigner};
 use ecdsa::{DigestAlgorithm, EcdsaCurve, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
+use jeton_secret::Secret;
 use k256::Secp256k1;
 use p224::NistP224;
 use p256::NistP256;
@@ -21,7 +22,6 @@ use zeroize::Zeroizing;
 use super::{failed, output, random};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 type Parsed<K> = Result<Arc<K>>;
 

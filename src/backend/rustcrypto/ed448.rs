@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ed448_goldilocks::{PreHash, Signature, SigningKey, VerifyingKey};
+use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::random::System;
@@ -11,7 +12,6 @@ use crate::backend::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 const SEED_LEN: usize = 57;
 const SIGNATURE_LEN: usize = 114;

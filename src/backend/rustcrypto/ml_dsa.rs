@@ -5,6 +5,7 @@ use std::sync::Arc;
 use digest::array::Array;
 use digest::consts::U64;
 use getrandom::SysRng;
+use jeton_secret::Secret;
 use ml_dsa::{
     EncodedVerifyingKey, ExpandedSigningKey, ExpandedSigningKeyBytes, MlDsa44, MlDsa65, MlDsa87, MlDsaParams,
     Seed, Signature, VerifyingKey,
@@ -20,7 +21,6 @@ use crate::backend::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlDsa::SEED_LEN)?;

@@ -31,12 +31,13 @@ use std::sync::Arc;
 pub(super) use self::emsa::Encoding;
 
 use self::clean::{CleanKey, LARGE, SMALL, alone};
+use jeton_secret::Secret;
+
 use super::dh as rules;
 use super::output;
 use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 #[cfg(feature = "aws-lc")]
-use crate::secret::Secret;
 
 /// The backend `rustcrypto`.
 pub static PROVIDER: Provider = Provider {

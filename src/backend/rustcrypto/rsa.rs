@@ -10,6 +10,7 @@ use crypto_bigint::modular::BoxedMontyForm;
 use crypto_bigint::{BoxedUint, CheckedSub, ConcatenatingMul, Gcd, Integer, NonZero, Resize};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_secret::Secret;
 use rsa::hazmat::{rsa_decrypt_and_check, rsa_encrypt};
 use rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use rsa::{PrivateKey as RsaPrivateKey, PublicKey as RsaPublicKey};
@@ -23,7 +24,6 @@ use crate::backend::{
     Signer, Verifier,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Sizes of generated keys in bits.
 const GENERATED: RangeInclusive<usize> = 1024..=8192;

@@ -5,6 +5,7 @@
 //! A new key type is a row in a family, and a new family is a line in [`FAMILIES`].
 
 use der::asn1::{ObjectIdentifier, UintRef};
+use jeton_secret::Secret;
 use pkcs8::PrivateKeyInfoRef;
 
 use super::Attributes;
@@ -14,7 +15,6 @@ use super::value::{Kind, Value, bit_size, unpadded};
 use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::secret::Secret;
 
 mod dh;
 mod dsa;

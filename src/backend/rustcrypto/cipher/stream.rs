@@ -3,6 +3,7 @@
 
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, ChaCha20Legacy};
+use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
@@ -10,7 +11,6 @@ use crate::backend::modes::{Mode, Stream, xor};
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::{Cipher, Direction};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 #[derive(Clone)]
 pub(super) struct Ctr {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use self::params::Params;
 use self::sha2::Sha2;
 use self::shake::Shake;
+use jeton_secret::Secret;
+
 use super::random::System;
 use super::{output, random};
 use crate::backend::prehash::{expect_len, prefix};
@@ -13,7 +15,6 @@ use crate::backend::{
     Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, SlhDsa, Verifier,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 mod address;
 mod fors;
