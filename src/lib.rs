@@ -18,8 +18,8 @@
 //! 6. [`mechanism::MechanismRow`] is a row of the mechanism table: what it computes, with which
 //!    keys, and the form of its parameter. [`mechanism::Mechanism`] is a row with a parameter.
 //! 7. [`backend::Provider`] is a crypto library: AWS-LC or RustCrypto.
-//! 8. [`jeton_secret::Secret`], of a package of its own, is memory that is locked where possible and
-//!    wiped when it is freed.
+//! 8. [`jeton_secret::Secret`], of a package of its own, is memory that is locked where possible
+//!    and wiped when it is freed.
 //!
 //! Beside these, [`config`] reads the configuration and the environment, [`audit`] writes the audit
 //! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a

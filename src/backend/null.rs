@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jeton_secret::Secret;
 
-use super::{
+use crate::backend::api::{
     Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Curve, Digest, Direction, Hash, Hasher, Keys, Mac,
     MacScheme, Macs, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal,
     Scheme, Signer, Verifier,

@@ -186,7 +186,7 @@ mod tests {
     use std::any::Any;
 
     use super::*;
-    use crate::backend::batch::Joint;
+    use crate::backend::Joint;
 
     /// Its result is the number of jobs that were computed together, and its own number.
     struct Fake(u8, Arc<dyn Fn() + Send + Sync>);

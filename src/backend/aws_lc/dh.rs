@@ -3,7 +3,7 @@
 use jeton_secret::Secret;
 
 use super::ffi;
-use crate::backend::dh::Integers;
+use crate::backend::shared::dh::Integers;
 use crate::error::Result;
 
 /// AWS-LC's arithmetic on big integers.

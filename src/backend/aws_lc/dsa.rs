@@ -4,8 +4,8 @@ use jeton_secret::Secret;
 
 use super::dh::Numbers;
 use super::{elsewhere, ffi};
-use crate::backend::DsaGroup;
-use crate::backend::dsa::Library;
+use crate::backend::api::DsaGroup;
+use crate::backend::shared::dsa::Library;
 use crate::error::{Error, Result};
 
 impl Library for Numbers {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use jeton_secret::Secret;
 
-use super::{ffi, output, verdict};
-use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::{ffi, verdict};
+use crate::backend::api::{
+    Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
+};
 use crate::error::{Error, Result, require};
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {

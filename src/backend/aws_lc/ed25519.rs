@@ -6,7 +6,7 @@ use jeton_secret::Secret;
 
 use super::random::System;
 use super::{ffi, verdict};
-use crate::backend::{
+use crate::backend::api::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};

@@ -4,9 +4,9 @@
 use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
+use super::elsewhere;
 use super::ffi::{self, CipherCtx, Mode};
-use super::{elsewhere, output};
-use crate::backend::{Direction, Hash, Mac, MacScheme, Macs};
+use crate::backend::api::{Direction, Hash, Mac, MacScheme, Macs, output};
 use crate::error::{Error, Result, require};
 
 const BLOCK: usize = 16;

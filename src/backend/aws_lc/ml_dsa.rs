@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use jeton_secret::Secret;
 
+use super::ffi;
 use super::random::System;
-use super::{ffi, output};
-use crate::backend::prehash::{expect_len, prefix};
-use crate::backend::{
+use crate::backend::api::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+    output,
 };
+use crate::backend::shared::prehash::{expect_len, prefix};
 use crate::error::{Error, Result, require};
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {

@@ -4,7 +4,7 @@ use jeton_secret::Secret;
 
 use super::ffi;
 use super::random::System;
-use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
+use crate::backend::api::{PrivateKey, PrivateParts, PublicParts, Random as _};
 use crate::error::{Error, Result};
 
 const LEN: usize = 32;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jeton_secret::with_wiped_frame;
 
-use super::{
+use crate::backend::api::{
     Digest, Hash, HssType, PrivateKey, PrivateParts, PublicKey, PublicParts, Random, Scheme, Signer,
     Stateful, Uses, Verifier, output,
 };

@@ -12,7 +12,7 @@ use super::LANES;
 use super::montgomery::{Moduli, WINDOW, difference, one};
 use super::rsa::{WINDOWS, gather, queue, run, split};
 use super::vector::{DIGIT, Vector};
-use crate::backend::Random;
+use crate::backend::api::Random;
 use crate::error::Result;
 
 /// Returns the primes of a key with e = 65537, the larger one first. Returns `None` if lanes do not
@@ -178,7 +178,7 @@ mod tests {
 
     use super::super::vector::Portable;
     use super::*;
-    use crate::backend::Provider;
+    use crate::backend::api::Provider;
 
     /// Compares with another implementation, for primes p where 2^s divides p - 1 and for composite
     /// numbers that pass with some bases.

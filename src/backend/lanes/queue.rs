@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use jeton_secret::Secret;
 
 use super::LANES;
-use crate::backend::batch::Joint;
+use crate::backend::api::Joint;
 
 /// The number of times that a caller looks for company after the last one that waited.
 const COMPANY: u32 = 16;

@@ -237,7 +237,7 @@ mod x86 {
 mod tests {
     use super::super::vector::Portable;
     use super::*;
-    use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts, Scheme};
+    use crate::backend::api::{PairSpec, PrivateParts, Provider, PublicParts, Scheme};
 
     /// Returns `count` jobs with two keys, and the results of AWS-LC.
     fn jobs(bits: usize, count: usize) -> Vec<(Job, Vec<u8>)> {

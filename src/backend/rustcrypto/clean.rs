@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use jeton_secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
 
-use crate::backend::{
+use crate::backend::api::{
     Aead, Cipher, Encryption, Mac, PrivateKey, PublicKey, PublicParts, Renewal, SavedCipher, Scheme, Signer,
     Verifier,
 };

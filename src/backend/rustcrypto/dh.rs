@@ -9,7 +9,7 @@ use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::random;
-use crate::backend::dh::Integers;
+use crate::backend::shared::dh::Integers;
 use crate::error::{Error, Result};
 
 /// The integers of `crypto-bigint`.

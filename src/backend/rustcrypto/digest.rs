@@ -10,8 +10,8 @@ use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use zeroize::Zeroizing;
 
 use super::failed;
-use crate::backend::modes::xor;
-use crate::backend::{Digest, Hash, Hasher};
+use crate::backend::api::{Digest, Hash, Hasher, output};
+use crate::backend::shared::modes::xor;
 use crate::error::Result;
 
 /// The SHAKEs, with the one output length that [`Hash`] defines for each.
@@ -53,7 +53,7 @@ impl Digest for Digests {
 }
 
 fn write<D: OneShot>(data: &[u8], out: &mut [u8]) -> Result<()> {
-    super::output(out, <D as OneShot>::output_size())?.copy_from_slice(&D::digest(data));
+    output(out, <D as OneShot>::output_size())?.copy_from_slice(&D::digest(data));
     Ok(())
 }
 
@@ -100,7 +100,7 @@ impl Hasher for State {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        let out = super::output(out, self.len)?;
+        let out = output(out, self.len)?;
         let outcome = self.state.finalize_into_reset(out).map_err(|error| failed("a digest")(&error));
         // The last block may be a key (`C_DigestKey`). Padding this block copies it to the stack.
         wipe_stack::<CIPHER_DEPTH>();

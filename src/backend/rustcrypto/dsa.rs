@@ -14,9 +14,9 @@ use zeroize::Zeroizing;
 
 use super::dh::Numbers;
 use super::{failed, random};
-use crate::backend::DsaGroup;
-use crate::backend::dh::{below, unpadded};
-use crate::backend::dsa::Library;
+use crate::backend::api::DsaGroup;
+use crate::backend::shared::dh::{below, unpadded};
+use crate::backend::shared::dsa::Library;
 use crate::error::{Error, Result};
 
 /// A public key, and its private key if this is known.

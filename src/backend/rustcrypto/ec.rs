@@ -19,8 +19,10 @@ use p384::NistP384;
 use p521::NistP521;
 use zeroize::Zeroizing;
 
-use super::{failed, output, random};
-use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::{failed, random};
+use crate::backend::api::{
+    Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
+};
 use crate::error::{Error, Result, require};
 
 type Parsed<K> = Result<Arc<K>>;

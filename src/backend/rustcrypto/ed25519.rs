@@ -9,10 +9,9 @@ use jeton_secret::Secret;
 use sha2::{Digest, Sha512};
 use zeroize::Zeroizing;
 
-use super::output;
 use super::random::System;
-use crate::backend::{
-    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+use crate::backend::api::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier, output,
 };
 use crate::error::{Error, Result, require};
 

@@ -14,12 +14,13 @@ use shake::Shake256;
 use shake::digest::{ExtendableOutput, Update};
 use zeroize::Zeroizing;
 
+use super::failed;
 use super::random::System;
-use super::{failed, output};
-use crate::backend::prehash::{expect_len, prefix};
-use crate::backend::{
+use crate::backend::api::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+    output,
 };
+use crate::backend::shared::prehash::{expect_len, prefix};
 use crate::error::{Error, Result, require};
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {

@@ -15,7 +15,7 @@ use ml_kem::{
 use zeroize::Zeroizing;
 
 use super::random::{self, System};
-use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
+use crate::backend::api::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
 use crate::error::{Error, Result, require};
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {

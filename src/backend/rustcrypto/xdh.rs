@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::random::System;
-use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
+use crate::backend::api::{PrivateKey, PrivateParts, PublicParts, Random as _};
 use crate::error::{Error, Result, require};
 
 const X25519_LEN: usize = 32;

@@ -5,7 +5,7 @@
 use jeton_secret::Secret;
 
 use super::super::ffi::{AeadCtx, CipherCtx};
-use crate::backend::{Aead, AeadScheme, Direction};
+use crate::backend::api::{Aead, AeadScheme, Direction};
 use crate::error::{Error, Result, require};
 
 pub(super) fn gcm(key: &[u8]) -> Result<Box<dyn Aead>> {

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use jeton_secret::wipe_stack;
 
 use super::{aws, check, owned, refused};
-use crate::backend::{AeadScheme, Direction};
+use crate::backend::api::{AeadScheme, Direction};
 use crate::error::{Error, Result, require};
 
 const BLOCK: usize = 16;

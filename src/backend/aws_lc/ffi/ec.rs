@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use jeton_secret::{Secret, wipe_stack};
 
 use super::{Bignum, aws, check, check_key, failed, owned, refused, to_padded};
-use crate::backend::Curve;
+use crate::backend::api::Curve;
 use crate::error::{Error, Result, require};
 
 /// The depth in bytes to which the stack is wiped after `ECDSA_do_sign`, which leaves the scalar

@@ -9,7 +9,7 @@ use jeton_secret::Secret;
 
 use super::digest::hash;
 use super::{aws, equal, failed, functions_of_sets};
-use crate::backend::{Hash, MlKem};
+use crate::backend::api::{Hash, MlKem};
 use crate::error::{Error, Result, require};
 
 /// Repeats the integrity test and the self-tests.

@@ -7,7 +7,7 @@
 use jeton_secret::Secret;
 
 use super::{check, check_key, functions_of_sets, refused};
-use crate::backend::MlDsa;
+use crate::backend::api::MlDsa;
 use crate::error::{Error, Result};
 
 /// Expands a seed (ML-DSA.KeyGen_internal). Returns the public key and the expanded private key.

@@ -183,7 +183,7 @@ fn refused(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Curve, Hash};
+    use crate::backend::api::{Curve, Hash};
 
     #[test]
     fn numbers_lose_their_leading_zeros() {

@@ -8,7 +8,7 @@ use jeton_secret::Secret;
 
 use super::digest::{md, names};
 use super::{Bignum, aws, check, failed, owned, refused, to_secret};
-use crate::backend::{Hash, RsaCrt, RsaPrivate};
+use crate::backend::api::{Hash, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
 
 /// An owned RSA key, public or private. It never changes after its creation.

@@ -9,10 +9,10 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use crate::backend::AeadScheme;
-use crate::backend::modes::xor;
+use crate::backend::api::AeadScheme;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::rustcrypto::failed;
+use crate::backend::shared::modes::xor;
 use crate::error::{Error, Result};
 
 /// Processes a whole message with a separate tag.

@@ -4,8 +4,8 @@
 use jeton_secret::Secret;
 
 use super::aead::{Ccm, ChaChaPoly, Detached, Gcm};
+use crate::backend::api::{Aead, AeadScheme};
 use crate::backend::rustcrypto::aes::Aes;
-use crate::backend::{Aead, AeadScheme};
 use crate::error::{Error, Result};
 
 pub(super) fn aead(scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>> {

@@ -13,10 +13,11 @@ pub(super) use aead::Gcm;
 
 use super::aes::{Aes, Block, OneWay};
 use super::clean::Clean;
-use crate::backend::modes::{
+use crate::backend::api::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::shared::des3;
+use crate::backend::shared::modes::{
     Blocks, Cbc, Cfb, Ecb, Ending, Kw, Kwp, Mode, Stream, Xts, collected, halves, tagged,
 };
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::Result;
 
 pub(super) struct AllCiphers;

@@ -7,9 +7,9 @@ use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use crate::backend::modes::{Mode, Stream, xor};
+use crate::backend::api::{Cipher, Direction};
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
-use crate::backend::{Cipher, Direction};
+use crate::backend::shared::modes::{Mode, Stream, xor};
 use crate::error::{Error, Result, require};
 
 #[derive(Clone)]

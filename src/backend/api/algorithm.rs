@@ -79,7 +79,7 @@ impl Curve {
     }
 
     /// Returns the order of the group (SP 800-186; SEC 2, 2.4.1; RFC 5639, 3.4 and 3.6).
-    pub(super) const fn order(self) -> &'static [u8] {
+    pub(in crate::backend) const fn order(self) -> &'static [u8] {
         const fn hex<const N: usize>(digits: &[u8]) -> [u8; N] {
             assert!(digits.len() == 2 * N);
             let (mut bytes, mut at) = ([0; N], 0);

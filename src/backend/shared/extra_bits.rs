@@ -7,7 +7,7 @@
 use jeton_secret::Secret;
 use subtle::{Choice, ConditionallySelectable};
 
-use super::{Curve, PairSpec, PrivateParts, Provider, PublicParts};
+use crate::backend::api::{Curve, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 
 const EXTRA: usize = 8;

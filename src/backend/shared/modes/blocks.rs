@@ -4,7 +4,8 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use super::wrong_len;
-use crate::backend::{Cipher, Direction, Renewal, SavedCipher, output, padding};
+use crate::backend::api::{Cipher, Direction, Renewal, SavedCipher, output};
+use crate::backend::shared::padding;
 use crate::error::{Error, Result, require};
 
 /// A chain of blocks: ECB, CBC or XTS with a key and a direction.

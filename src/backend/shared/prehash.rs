@@ -1,13 +1,13 @@
 //! The prefix of the message or digest in ML-DSA (FIPS 204, 5.2 and 5.4) and SLH-DSA (FIPS 205,
 //! 10.2).
 
-use super::Hash;
+use crate::backend::api::Hash;
 use crate::error::{Error, Result, require};
 
 /// The length of the longest context in bytes.
 const MAX_CONTEXT: usize = 255;
 
-pub(super) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
+pub(in crate::backend) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
     require(context.len() <= MAX_CONTEXT, Error::MechanismParamInvalid)?;
     let mut prefix = vec![u8::from(hash.is_some()), context.len() as u8];
     prefix.extend_from_slice(context);
@@ -48,7 +48,7 @@ fn number(hash: Hash) -> Result<u8> {
 
 /// Checks that a digest has the length of `hash`. Without a hash the input is a message of any
 /// length.
-pub(super) fn expect_len(hash: Option<Hash>, input: &[u8]) -> Result<()> {
+pub(in crate::backend) fn expect_len(hash: Option<Hash>, input: &[u8]) -> Result<()> {
     match hash {
         Some(hash) if hash.len() != input.len() => Err(Error::DataLenRange),
         _ => Ok(()),

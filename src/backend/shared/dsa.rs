@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use jeton_secret::Secret;
 
-use super::dh::{Integers, below, size, unpadded};
-use super::{DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output};
+use crate::backend::api::{
+    DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
+};
+use crate::backend::shared::dh::{Integers, below, size, unpadded};
 use crate::error::{Error, Result, require};
 
 /// Sizes in bits of the primes that keys may use.
@@ -23,7 +25,7 @@ const GENERATED: [(usize, usize); 4] = [(1024, 160), (2048, 224), (2048, 256), (
 /// The lengths of the digests of `CKM_DSA` (PKCS#11 3.2, "DSA: Key And Data Length").
 const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 
-pub(super) trait Library: Integers {
+pub(in crate::backend) trait Library: Integers {
     /// A parsed public or private key.
     type Key: Send + Sync;
     /// Tests an odd number of at most 3072 bits. A composite number passes with a negligible
@@ -39,26 +41,29 @@ pub(super) trait Library: Integers {
     fn verify(key: &Self::Key, digest: &[u8], r: &[u8], s: &[u8]) -> Result<bool>;
 }
 
-/// Generates domain parameters as [`Keys::dsa_group`](super::Keys::dsa_group) describes.
-pub(super) fn group<L: Library>(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
+/// Generates domain parameters as [`dsa_group`](crate::backend::api::Keys::dsa_group) describes.
+pub(in crate::backend) fn group<L: Library>(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
     check_sizes(prime_bits, subprime_bits)?;
     L::group(prime_bits, subprime_bits)
 }
 
-pub(super) fn generate<L: Library>(group: &DsaGroup) -> Result<(PublicParts, PrivateParts)> {
+pub(in crate::backend) fn generate<L: Library>(group: &DsaGroup) -> Result<(PublicParts, PrivateParts)> {
     check_group::<L>(group)?;
     let value = L::value(group)?;
     let public = PublicParts::Dsa { group: group.clone(), value: public_value::<L>(group, &value)? };
     Ok((public, PrivateParts::Dsa { group: group.clone(), value }))
 }
 
-pub(super) fn private<L: Library>(group: &DsaGroup, value: &Secret) -> Result<Arc<dyn PrivateKey>> {
+pub(in crate::backend) fn private<L: Library>(
+    group: &DsaGroup,
+    value: &Secret,
+) -> Result<Arc<dyn PrivateKey>> {
     let public = public_value::<L>(group, value)?;
     let key = L::key(group, &public, Some(value))?;
     Ok(Arc::new(Key::<L> { group: group.clone(), public, key }))
 }
 
-pub(super) fn public<L: Library>(group: &DsaGroup, value: &[u8]) -> Result<Arc<dyn PublicKey>> {
+pub(in crate::backend) fn public<L: Library>(group: &DsaGroup, value: &[u8]) -> Result<Arc<dyn PublicKey>> {
     check_public::<L>(group, value)?;
     let key = L::key(group, value, None)?;
     Ok(Arc::new(Key::<L> { group: group.clone(), public: value.to_vec(), key }))
@@ -74,8 +79,9 @@ fn check_digest(digest: &[u8]) -> Result<()> {
     if DIGESTS.contains(&digest.len()) { Ok(()) } else { Err(Error::DataLenRange) }
 }
 
-/// Checks domain parameters as [`Keys::check_dsa_group`](super::Keys::check_dsa_group) describes.
-pub(super) fn check_group<L: Library>(group: &DsaGroup) -> Result<()> {
+/// Checks domain parameters as [`check_dsa_group`](crate::backend::api::Keys::check_dsa_group)
+/// describes.
+pub(in crate::backend) fn check_group<L: Library>(group: &DsaGroup) -> Result<()> {
     check_numbers::<L>(group)?;
     // Test the subprime first, because it is shorter. If both are prime, the subprime is the order
     // of the base, and so it divides the prime minus 1.

@@ -4,7 +4,7 @@
 use zeroize::Zeroizing;
 
 use super::{BlockCipher, wrong_len};
-use crate::backend::{Cipher, Direction, SavedCipher, output};
+use crate::backend::api::{Cipher, Direction, SavedCipher, output};
 use crate::error::{Error, Result};
 
 /// The length of a block in bytes.

@@ -2,7 +2,7 @@
 //! expects it. Each encrypts or decrypts one whole message with an [`Aead`].
 
 use super::{Whole, collected, wrong_len};
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Nonce, Renewal, output};
+use crate::backend::api::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Nonce, Renewal, output};
 use crate::error::{Error, Result};
 
 /// Builds the cipher of a [`CipherScheme::Aead`]. `aead` has the key. Fails with

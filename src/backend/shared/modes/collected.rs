@@ -3,7 +3,7 @@
 
 use jeton_secret::Secret;
 
-use crate::backend::{Cipher, Renewal, SavedCipher};
+use crate::backend::api::{Cipher, Renewal, SavedCipher};
 use crate::error::{Error, Result};
 
 /// Processes a whole message in one direction.

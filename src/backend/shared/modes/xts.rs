@@ -3,7 +3,7 @@
 use subtle::ConstantTimeEq;
 
 use super::{BlockCipher, Chain, wrong_len, xor};
-use crate::backend::Direction;
+use crate::backend::api::Direction;
 use crate::error::{Error, Result, require};
 
 /// The length of a block in bytes.

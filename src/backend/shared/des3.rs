@@ -5,8 +5,8 @@ use des::TdesEde3;
 use des::cipher::{Block, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 
-use super::modes::{BlockCipher, Blocks, Cbc, Ecb, Ending};
-use super::{Cipher, Direction};
+use crate::backend::api::{Cipher, Direction};
+use crate::backend::shared::modes::{BlockCipher, Blocks, Cbc, Ecb, Ending};
 use crate::error::{Error, Result};
 
 /// The length of a block in bytes.
@@ -25,12 +25,12 @@ pub fn set_parity(key: &mut [u8]) {
 }
 
 /// Builds a cipher in ECB. Fails with `KeySizeRange` if the key does not have [`KEY`] bytes.
-pub(super) fn ecb(key: &[u8], direction: Direction) -> Result<Box<dyn Cipher>> {
+pub(in crate::backend) fn ecb(key: &[u8], direction: Direction) -> Result<Box<dyn Cipher>> {
     Blocks::boxed(Ecb(Des3::new(key, direction)?), Ending::Whole, direction)
 }
 
 /// Builds a cipher in CBC. Fails like [`ecb`].
-pub(super) fn cbc(
+pub(in crate::backend) fn cbc(
     key: &[u8],
     iv: &[u8; BLOCK],
     padded: bool,

@@ -25,7 +25,7 @@ pub(crate) fn pkcs7(plain: &[u8], block: usize) -> (Choice, usize) {
 ///
 /// Returns whether all are right, and the length of the data. If one is wrong, the length may
 /// exceed the data.
-pub(super) fn kwp(message: &[u8], iv: &[u8; HALF / 2]) -> (Choice, usize) {
+pub(in crate::backend) fn kwp(message: &[u8], iv: &[u8; HALF / 2]) -> (Choice, usize) {
     let (front, body) = message.split_at(HALF);
     let (given_iv, len) = front.split_at(HALF / 2);
     let len = len.iter().fold(0u32, |len, byte| len << 8 | u32::from(*byte));

@@ -14,18 +14,18 @@ mod stream;
 mod tagged;
 mod xts;
 
-pub(super) use blocks::{Blocks, Chain, Ending};
-pub(super) use chain::*;
-pub(super) use collected::{Whole, collected};
-pub(super) use key_wrap::{Kw, Kwp};
-pub(super) use stream::{Cfb, Mode, Stream};
-pub(super) use tagged::{renew_gcm, tagged};
-pub(super) use xts::{Xts, halves, within_unit};
+pub(in crate::backend) use blocks::{Blocks, Chain, Ending};
+pub(in crate::backend) use chain::*;
+pub(in crate::backend) use collected::{Whole, collected};
+pub(in crate::backend) use key_wrap::{Kw, Kwp};
+pub(in crate::backend) use stream::{Cfb, Mode, Stream};
+pub(in crate::backend) use tagged::{renew_gcm, tagged};
+pub(in crate::backend) use xts::{Xts, halves, within_unit};
 
-use super::Direction;
+use crate::backend::api::Direction;
 use crate::error::{Error, Result};
 
-pub(super) trait BlockCipher<const N: usize>: Send + Sized + 'static {
+pub(in crate::backend) trait BlockCipher<const N: usize>: Send + Sized + 'static {
     /// Encrypts or decrypts blocks in place, each by itself.
     fn process(&mut self, blocks: &mut [[u8; N]]) -> Result<()>;
     /// Copies the cipher with its key.
@@ -33,7 +33,7 @@ pub(super) trait BlockCipher<const N: usize>: Send + Sized + 'static {
 }
 
 /// Returns the error for a message length that the mode does not support.
-pub(super) fn wrong_len(direction: Direction) -> Error {
+pub(in crate::backend) fn wrong_len(direction: Direction) -> Error {
     match direction {
         Direction::Encrypt => Error::DataLenRange,
         Direction::Decrypt => Error::EncryptedDataLenRange,
@@ -41,7 +41,7 @@ pub(super) fn wrong_len(direction: Direction) -> Error {
 }
 
 /// XORs `mask` into `data`, up to the shorter length.
-pub(super) fn xor(data: &mut [u8], mask: &[u8]) {
+pub(in crate::backend) fn xor(data: &mut [u8], mask: &[u8]) {
     for (byte, mask) in data.iter_mut().zip(mask) {
         *byte ^= mask;
     }

@@ -3,7 +3,7 @@
 use zeroize::Zeroizing;
 
 use super::{BlockCipher, Chain, xor};
-use crate::backend::Direction;
+use crate::backend::api::Direction;
 use crate::error::Result;
 
 pub(in crate::backend) struct Ecb<B>(pub(in crate::backend) B);

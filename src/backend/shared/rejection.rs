@@ -9,7 +9,7 @@
 use jeton_secret::Secret;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 
-use super::{Digest, Hash, Mac, MacScheme, Macs};
+use crate::backend::api::{Digest, Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result, require};
 
 /// The least length of the padding: `00 02`, eight nonzero bytes, and `00`.
@@ -21,7 +21,7 @@ const FIRST_END: u16 = 10;
 const CANDIDATES: usize = 128;
 
 /// The part of a private key that implicit rejection needs.
-pub(super) struct Rejection {
+pub(in crate::backend) struct Rejection {
     /// SHA-256 of the private exponent.
     exponent_hash: Secret,
     modulus_len: usize,
@@ -30,7 +30,7 @@ pub(super) struct Rejection {
 impl Rejection {
     /// Hashes the private exponent `d`. Without leading zeros, `d` must not be longer than the
     /// modulus.
-    pub(super) fn new(digest: &dyn Digest, d: &[u8], modulus_len: usize) -> Result<Self> {
+    pub(in crate::backend) fn new(digest: &dyn Digest, d: &[u8], modulus_len: usize) -> Result<Self> {
         let mut padded = Secret::zeroed(modulus_len);
         for (byte, digit) in padded.iter_mut().rev().zip(d.iter().rev()) {
             *byte = *digit;
@@ -45,7 +45,7 @@ impl Rejection {
     /// Returns the message. Returns a synthetic message if the padding is wrong or the length of
     /// the message does not fit. Calls `fits` for every possible length. The synthetic message
     /// always has a length that fits. Fails with `KeySizeRange` if no length fits.
-    pub(super) fn decode(
+    pub(in crate::backend) fn decode(
         &self,
         macs: &dyn Macs,
         ciphertext: &[u8],

@@ -5,8 +5,8 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::{BlockCipher, Whole, wrong_len, xor};
-use crate::backend::symmetric::{KW_IV, KWP_IV};
-use crate::backend::{Direction, output, padding};
+use crate::backend::api::{Direction, KW_IV, KWP_IV, output};
+use crate::backend::shared::padding;
 use crate::error::{Error, Result, require};
 
 /// The length of a block in bytes.

@@ -2,7 +2,7 @@
 
 use jeton_secret::Secret;
 
-use super::{Curve, MlDsa, MlKem, SlhDsa, Stateful};
+use super::algorithm::{Curve, MlDsa, MlKem, SlhDsa, Stateful};
 
 /// The smallest RSA modulus in bits of a public key. A key of less than 1024 bits can only verify:
 /// its owner is not secure.
@@ -241,7 +241,7 @@ pub struct RsaPrivate {
 impl RsaPrivate {
     /// The public exponents of common software: the Fermat numbers F4, F0, F1, F3 and F2, and the
     /// exponents of old OpenSSH (35), PuTTY (37) and GnuPG (41).
-    pub(super) const USUAL_EXPONENTS: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
+    pub(in crate::backend) const USUAL_EXPONENTS: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
 }
 
 /// The factors, exponents and coefficient of the Chinese remainder theorem (RFC 8017, 3.2).

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 
-use super::{PrivateKey, PrivateParts, PublicKey, PublicParts};
+use crate::backend::api::{PrivateKey, PrivateParts, PublicKey, PublicParts};
 use crate::error::{Error, Result, require};
 
 /// Sizes in bits of the primes that keys may use. Old peers use short primes. Longer primes cost
@@ -20,7 +20,7 @@ const GENERATED: usize = 1024;
 const SHORTEST: usize = 160;
 
 /// The big-endian unsigned integers of a library.
-pub(super) trait Integers: Send + Sync + 'static {
+pub(in crate::backend) trait Integers: Send + Sync + 'static {
     /// Returns `base` to the power of `exponent` modulo `modulus`, with the length of the modulus.
     /// The time depends only on the lengths. The caller promises that the modulus is odd and the
     /// base is below it.
@@ -32,7 +32,7 @@ pub(super) trait Integers: Send + Sync + 'static {
 /// Generates a key pair. Without `bits` the private value has the largest possible size. Fails with
 /// `DomainParamsInvalid` if the prime is even or the base is out of range. Fails with
 /// `KeySizeRange` if the prime or the private value is too short or too long.
-pub(super) fn generate<I: Integers>(
+pub(in crate::backend) fn generate<I: Integers>(
     prime: &[u8],
     base: &[u8],
     bits: Option<usize>,
@@ -50,19 +50,25 @@ pub(super) fn generate<I: Integers>(
     Ok((key.public()?, PrivateParts::Dh { prime: prime.to_vec(), base: base.to_vec(), value }))
 }
 
-pub(super) fn private<I: Integers>(prime: &[u8], base: &[u8], value: &Secret) -> Result<Arc<dyn PrivateKey>> {
+pub(in crate::backend) fn private<I: Integers>(
+    prime: &[u8],
+    base: &[u8],
+    value: &Secret,
+) -> Result<Arc<dyn PrivateKey>> {
     let group = Group::new(prime, base)?;
     require(!value.is_empty() && below(value, &group.largest), Error::DataInvalid)?;
     Ok(Arc::new(Private::<I>::new(group, value)))
 }
 
-pub(super) fn public(prime: &[u8], base: &[u8], value: &[u8]) -> Result<Arc<dyn PublicKey>> {
+pub(in crate::backend) fn public(prime: &[u8], base: &[u8], value: &[u8]) -> Result<Arc<dyn PublicKey>> {
     Group::new(prime, base)?.element(value)?;
     Ok(Arc::new(PeerKey))
 }
 
-/// Checks that the prime and the base of a domain parameter object can form a group.
-pub(super) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
+/// Checks that prime and base can form a Diffie-Hellman group. Fails with `KeySizeRange` if the
+/// prime does not have 512 to 8192 bits. Fails with `DomainParamsInvalid` if the prime is even or
+/// the base is not from 2 to the prime minus 2.
+pub(crate) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
     Group::new(prime, base).map(drop)
 }
 
@@ -194,22 +200,22 @@ impl<I: Integers> PrivateKey for Private<I> {
 
 /// A public key of a key agreement. It has no operation: a private key takes the bytes of the
 /// peer's public key.
-pub(super) struct PeerKey;
+pub(in crate::backend) struct PeerKey;
 
 impl PublicKey for PeerKey {}
 
 /// Returns the size in bits of a number without leading zeros.
-pub(super) fn size(number: &[u8]) -> usize {
+pub(in crate::backend) fn size(number: &[u8]) -> usize {
     number.len() * 8 - number.first().map_or(0, |first| first.leading_zeros() as usize)
 }
 
 /// Checks whether a number is below a limit. Neither has leading zeros.
-pub(super) fn below(number: &[u8], limit: &[u8]) -> bool {
+pub(in crate::backend) fn below(number: &[u8], limit: &[u8]) -> bool {
     (number.len(), number) < (limit.len(), limit)
 }
 
 /// Returns a number without leading zeros.
-pub(super) fn unpadded(number: &[u8]) -> &[u8] {
+pub(in crate::backend) fn unpadded(number: &[u8]) -> &[u8] {
     &number[number.iter().take_while(|byte| **byte == 0).count()..]
 }
 
