@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jeton_secret::Secret;
 use rustix::fs::OFlags;
 use tracing::error;
 
@@ -20,7 +21,6 @@ use crate::config::{self, Format, SealingSource, Settings};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::id::SlotId;
-use crate::secret::Secret;
 pub use crate::store::seal::PinCost;
 use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, pin_cost};

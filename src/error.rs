@@ -1,6 +1,8 @@
 //! The errors of the core. The C interface maps each to its `CKR_*` value. Details go to the log
 //! where the error occurs.
 
+use jeton_secret::OutOfMemory;
+
 /// The result of most fallible functions in the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -169,4 +171,10 @@ pub enum Error {
     SessionAsyncNotSupported,
     /// The state of an operation cannot be saved.
     StateUnsaveable,
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(_: OutOfMemory) -> Self {
+        Self::HostMemory
+    }
 }

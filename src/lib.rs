@@ -18,7 +18,8 @@
 //! 6. [`mechanism::MechanismRow`] is a row of the mechanism table: what it computes, with which
 //!    keys, and the form of its parameter. [`mechanism::Mechanism`] is a row with a parameter.
 //! 7. [`backend::Provider`] is a crypto library: AWS-LC or RustCrypto.
-//! 8. [`secret::Secret`] is memory that is locked where possible and wiped when it is freed.
+//! 8. [`jeton_secret::Secret`], of a package of its own, is memory that is locked where possible
+//!    and wiped when it is freed.
 //!
 //! Beside these, [`config`] reads the configuration and the environment, [`audit`] writes the audit
 //! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a
@@ -27,7 +28,7 @@
 //! # Imports
 //!
 //! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `gate`,
-//! `id`, `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
+//! `id`, `quota`, `sync` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
 //! <- `store` <- `token` <- `session` <- `functions`, `admin`. The test `arrows` checks this.
 //! `docs/design.md` explains each part.
 
@@ -46,7 +47,6 @@ pub mod id;
 pub mod mechanism;
 pub mod object;
 pub mod quota;
-pub mod secret;
 pub mod session;
 pub mod store;
 mod sync;

@@ -10,9 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
-const LAYERS: [&[&str]; 11] = [
+const LAYERS: [&[&str]; 10] = [
     &["error", "file", "file_lock", "gate", "id", "quota", "sync"],
-    &["secret"],
     &["backend"],
     &["mechanism"],
     &["audit"],
@@ -25,16 +24,17 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 23] = [
+const PACKAGES: [(&str, &str); 24] = [
     ("names/types", ""),
     ("names", "names/types"),
+    ("secret", ""),
     ("tests/child", ""),
     ("tests/vectors", ""),
     ("client", "names"),
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
-    (".", "names tests/child tests/programs tests/vectors"),
-    ("abi", ". names tests/child tests/programs"),
+    (".", "names secret tests/child tests/programs tests/vectors"),
+    ("abi", ". names secret tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
     ("agent", ". abi agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
@@ -51,9 +51,9 @@ const PACKAGES: [(&str, &str); 23] = [
     ("tool/migrate", ""),
     (
         "tool",
-        ". agent/wire client client/peers tool/pki tests/child tests/programs tool/formats tool/migrate",
+        ". agent/wire client client/peers secret tool/pki tests/child tests/programs tool/formats tool/migrate",
     ),
-    ("conformance/models", ". names"),
+    ("conformance/models", ". names secret"),
     ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
     ("benches", ". abi client driver/laboratory client/peers tests/child"),
 ];
@@ -65,7 +65,7 @@ const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers 
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
     driver/laboratory/src client/peers/src tool/pki/src client/rustls/src tool/src \
-    tool/formats/src tool/migrate/src conformance/src conformance/fuzz/src conformance/models/src \
+    tool/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
     benches/src tests/token tests/backend tests/crash tests/postgresql";
 
 #[test]
@@ -89,6 +89,38 @@ fn files_beside_each_other_import_in_one_direction() {
         let circles = circles(&files);
         assert!(circles.is_empty(), "circles of imports in {source}:\n{}", circles.join("\n"));
     }
+}
+
+/// The files that import from the files below them, although one of these imports from them. Every
+/// other `mod.rs` is either above the files of its folder or below them.
+const TANGLED: &str = "abi/src/params agent/client/src/application benches/src/baseline benches/src/calls \
+    benches/src/groups benches/src/report benches/src/target client/src/raw conformance/src/attacks \
+    conformance/src/cases conformance/src/mechanisms conformance/src/vectors driver/src/page \
+    driver/src/pipeline driver/src/report driver/src/tls src/backend/aws_lc src/backend/aws_lc/cipher \
+    src/backend/aws_lc/ffi src/backend/hash_based src/backend/lanes src/backend/rustcrypto \
+    src/backend/shared/modes src/config src/functions src/functions/derive src/mechanism src/object \
+    src/object/attribute src/object/key_type src/session src/session/operation src/store \
+    src/store/postgresql src/store/seal src/store/sqlite tool/migrate/src/softhsm tool/pki/src/issuer \
+    tool/src/commands/key tool/src/doctor tool/src/migrate";
+
+#[test]
+fn a_file_is_above_the_files_of_its_folder_or_below_them() {
+    let mut tangled = BTreeMap::new();
+    for source in SOURCES.split_whitespace() {
+        for (path, circle) in parents(&sources(source)) {
+            tangled.insert(format!("{source}/{}", path.join("/")), circle);
+        }
+    }
+    let known: BTreeSet<_> = TANGLED.split_whitespace().collect();
+    let new: Vec<_> = tangled.iter().filter(|(file, _)| !known.contains(file.as_str())).collect();
+    let lines = new.iter().map(|(file, circle)| format!("{file}:\n  {}", circle.join("\n  ")));
+    assert!(
+        new.is_empty(),
+        "circles of a file and those below it:\n{}",
+        lines.collect::<Vec<_>>().join("\n")
+    );
+    let untangled: Vec<_> = known.iter().filter(|file| !tangled.contains_key(**file)).collect();
+    assert!(untangled.is_empty(), "not in a circle any more, so not in the list: {untangled:?}");
 }
 
 #[test]
@@ -229,7 +261,7 @@ fn crossings(path: &[String], text: &str) -> Vec<String> {
 }
 
 /// The imports between modules of one folder that are part of a circle, or lead from one circle to
-/// another. A module may import from its parent, and the parent from it.
+/// another. [`parents`] finds the circles of a module and its parent.
 fn circles(files: &BTreeMap<Vec<String>, String>) -> Vec<String> {
     // For each folder: the pairs of its modules in which the first imports the second, with an
     // example.
@@ -258,6 +290,73 @@ fn circles(files: &BTreeMap<Vec<String>, String>) -> Vec<String> {
         }
     }
     arrows.into_values().flat_map(BTreeMap::into_values).collect()
+}
+
+/// The files that are in a circle with files below them, and the imports of each circle. Unit tests
+/// may import from above.
+fn parents(files: &BTreeMap<Vec<String>, String>) -> BTreeMap<Vec<String>, Vec<String>> {
+    let code: BTreeMap<_, _> = files.iter().map(|(path, text)| (path, without_unit_tests(text))).collect();
+    let children = |parent: &[String]| -> BTreeSet<String> {
+        let below = files.keys().filter(|path| path.len() > parent.len() && path.starts_with(parent));
+        below.map(|path| path[parent.len()].clone()).collect()
+    };
+    let mut found = BTreeMap::new();
+    for parent in files.keys() {
+        let children = children(parent);
+        // The arrows between the children, and of each child to the parent, with an example.
+        let mut arrows: BTreeMap<(&str, &str), String> = BTreeMap::new();
+        for (path, text) in
+            code.iter().filter(|(path, _)| path.len() > parent.len() && path.starts_with(parent))
+        {
+            for (line, import) in
+                imports(path, text).into_iter().filter(|(_, import)| import.starts_with(parent))
+            {
+                let own = children.get(&path[parent.len()]).expect("a child");
+                let to =
+                    import.get(parent.len()).and_then(|name| children.get(name)).map_or("", String::as_str);
+                if to != own {
+                    let example = format!("{} line {line} imports {}", path.join("/"), import.join("::"));
+                    arrows.insert((own, to), example);
+                }
+            }
+        }
+        // The children from which a path of arrows leads to the parent.
+        let mut above: BTreeSet<&str> = BTreeSet::from([""]);
+        let mut circle = Vec::new();
+        loop {
+            let next: Vec<_> =
+                arrows.iter().filter(|((from, to), _)| above.contains(to) && !above.contains(from)).collect();
+            if next.is_empty() {
+                break;
+            }
+            for ((from, _), example) in next {
+                above.insert(from);
+                circle.push(example.clone());
+            }
+        }
+        let used: Vec<_> = children
+            .iter()
+            .filter(|child| above.contains(child.as_str()) && mentions(&code[parent], child))
+            .collect();
+        if !used.is_empty() {
+            circle.insert(0, format!("{} imports {used:?}", parent.join("/")));
+            found.insert(parent.clone(), circle);
+        }
+    }
+    found
+}
+
+/// Returns whether code has a path into a module below it, such as `use child::Item`.
+fn mentions(code: &str, child: &str) -> bool {
+    let code = without_comments(code);
+    [format!("{child}::"), format!("self::{child}::")]
+        .iter()
+        .any(|path| code.match_indices(path).any(|(at, _)| starts(&code, at)))
+}
+
+/// Removes the unit tests, which are at the end of a file.
+fn without_unit_tests(text: &str) -> String {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned()
 }
 
 /// The paths of a file into its crate, as paths from the crate's root, with their lines.
@@ -302,9 +401,11 @@ fn roots(code: &str) -> Vec<(usize, usize, Option<usize>)> {
     found
 }
 
-/// Returns whether a path starts at this offset, and not inside another path or word.
+/// Returns whether a path starts at this offset, and not inside another path or word. The path of a
+/// visibility does not count.
 fn starts(code: &str, at: usize) -> bool {
-    !code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':' | '$'))
+    !code[..at].ends_with("pub(in ")
+        && !code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':' | '$'))
 }
 
 /// Whether this code is inside a nested module of the file, such as `mod tests`.
@@ -413,6 +514,35 @@ mod tests {
         let nested =
             [("a/b", "use crate::e::f;"), ("e/f", "mod tests {\n    use super::super::super::a::b;\n}")];
         assert_eq!(circles_of(&nested).len(), 2);
+    }
+
+    fn parents_of(files: &[(&str, &str)]) -> Vec<String> {
+        let path = |path: &str| path.split('/').map(str::to_owned).collect();
+        let files = files.iter().map(|(file, text)| (path(file), (*text).to_owned())).collect();
+        parents(&files).into_values().flatten().collect()
+    }
+
+    #[test]
+    fn circles_of_a_file_and_those_below_it_are_found() {
+        let two = [("a", "use b::B;"), ("a/b", "use super::A;")];
+        assert_eq!(parents_of(&two), ["a imports [\"b\"]", "a/b line 1 imports a::A"]);
+        let glob = [("a", "fn f() { self::b::f() }"), ("a/b/c", "use super::super::*;")];
+        assert_eq!(parents_of(&glob).len(), 2);
+        let indirect = [("a", "pub use b::B;"), ("a/b", "use super::c::C;"), ("a/c", "use crate::a::A;")];
+        assert_eq!(parents_of(&indirect).len(), 3);
+    }
+
+    #[test]
+    fn a_file_above_or_below_its_folder_passes() {
+        let above = [("a", "mod b;\npub use b::B;"), ("a/b", "use super::c::C;"), ("a/c", "")];
+        assert_eq!(parents_of(&above), [""; 0]);
+        let below = [("a", "pub mod b;"), ("a/b", "use super::A;\nuse crate::a::c;"), ("a/c", "")];
+        assert_eq!(parents_of(&below), [""; 0]);
+        let others = [
+            ("a", "use b::B;"),
+            ("a/b", "pub(in crate::a) fn f() {}\n#[cfg(test)]\nmod tests {\n    use super::super::A;\n}"),
+        ];
+        assert_eq!(parents_of(&others), [""; 0]);
     }
 
     #[test]

@@ -14,9 +14,9 @@ use std::time::Duration;
 use cryptoki_sys::*;
 use jeton::error::{Error, Result, require};
 use jeton::functions::{Module, Threads};
-use jeton::secret::clear_registers;
 use jeton::session::Session;
 use jeton::store::fork;
+use jeton_secret::clear_registers;
 use tracing::debug;
 
 use crate::number::session;
@@ -241,7 +241,7 @@ unsafe extern "C" fn forget_parent() {
     KEPT.store(null_mut(), Ordering::Release);
     CHANGING.store(false, Ordering::Release);
     fork::count();
-    jeton::secret::forget_parent();
+    jeton_secret::forget_parent();
     // SAFETY: the handler that ran before the fork locked these mutexes.
     unsafe { release() };
 }

@@ -10,8 +10,8 @@ use jeton::error::{Error, Result, require};
 use jeton::functions::Output;
 use jeton::id::AttributeType;
 use jeton::object::template::{Given, Raw, Template};
-use jeton::secret::{Secret, room_for};
 use jeton_names::structs::TEMPLATES;
+use jeton_secret::{Secret, room_for};
 
 use crate::number::{length, wide};
 

@@ -59,4 +59,4 @@ pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList, functions}
 /// uses leave copies of keys there. AWS-LC and SQLite allocate by themselves; AWS-LC wipes what it
 /// frees, and SQLite has no secrets.
 #[global_allocator]
-static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
+static ALLOCATOR: jeton_secret::WipingAllocator = jeton_secret::WipingAllocator;

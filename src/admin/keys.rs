@@ -3,12 +3,13 @@
 //!
 //! `C_UnwrapKey` and `CKA_PUBLIC_KEY_INFO` use the same code.
 
+use jeton_secret::Secret;
+
 use crate::backend::{Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::object::value::{AttributeView, Value};
 use crate::object::{Attributes, attribute, key, pkcs8, spki};
-use crate::secret::Secret;
 
 /// The attributes of an object, each as the bytes that `C_GetAttributeValue` returns.
 pub type Bytes = Vec<(u64, Secret)>;

@@ -8,13 +8,14 @@
 
 use std::sync::Arc;
 
-use super::{
+use jeton_secret::Secret;
+
+use crate::backend::api::{
     Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Curve, Digest, Direction, Hash, Hasher, Keys, Mac,
     MacScheme, Macs, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal,
     Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// The backend `null`.
 pub static PROVIDER: Provider =

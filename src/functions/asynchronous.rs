@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use jeton_secret::Secret;
 use tracing::error;
 
 use super::Module;
@@ -27,7 +28,6 @@ use crate::error::{Error, Result, require};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
 use crate::quota::Permit;
-use crate::secret::Secret;
 use crate::session::operation::Parts;
 use crate::sync::lock;
 use crate::token::ClientToken;

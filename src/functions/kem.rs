@@ -1,5 +1,7 @@
 //! Key encapsulation (PKCS#11 3.2, `C_EncapsulateKey`, `C_DecapsulateKey`).
 
+use jeton_secret::{Secret, with_wiped_frame};
+
 use super::Module;
 use super::audit::Call;
 use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_form, check_received, mark_received};
@@ -16,7 +18,6 @@ use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make};
-use crate::secret::{Secret, with_wiped_frame};
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
 use crate::token::Token;

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::Write;
 
+use jeton_secret::{Secret, with_wiped_frame};
 use tracing::warn;
 
 use super::asynchronous::{AsyncFunction, Made, Started};
@@ -21,7 +22,6 @@ use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
 use crate::object::{Attributes, attribute, key, make, parameters};
-use crate::secret::{Secret, with_wiped_frame};
 use crate::token::Token;
 
 /// Data that is written here is mixed into the generator of the operating system. The system does

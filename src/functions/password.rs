@@ -1,5 +1,7 @@
 //! Keys from passwords (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation").
 
+use jeton_secret::Secret;
+
 use super::cost::Cost;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
@@ -9,7 +11,6 @@ use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::number;
 use crate::object::{Attributes, make};
-use crate::secret::Secret;
 use crate::token::ClientToken;
 
 /// Maximum length of a generated key in bytes.

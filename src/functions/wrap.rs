@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader};
+use jeton_secret::{Secret, with_wiped_frame};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::warn;
 
@@ -25,7 +26,6 @@ use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make, pkcs8, strict};
-use crate::secret::{Secret, with_wiped_frame};
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
 use crate::token::{ClientToken, Token};

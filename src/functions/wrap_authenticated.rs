@@ -2,6 +2,8 @@
 //! `C_UnwrapKeyAuthenticated`). They work like `C_WrapKey` and `C_UnwrapKey` in [`super::wrap`],
 //! but with an authenticated cipher. Its nonce and tag are in a message parameter.
 
+use jeton_secret::Secret;
+
 use super::Module;
 use super::audit::Call;
 use super::derive::check_form;
@@ -17,7 +19,6 @@ use crate::mechanism::message::{Generator, MessageParams};
 use crate::object::make::Cut;
 use crate::object::template::Template;
 use crate::object::{Object, key};
-use crate::secret::Secret;
 use crate::session::nonce::Nonces;
 use crate::session::operation::Output;
 use crate::token::Token;

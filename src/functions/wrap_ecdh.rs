@@ -4,6 +4,7 @@
 
 use der::Encode;
 use der::asn1::OctetStringRef;
+use jeton_secret::Secret;
 
 use super::derive::stretch;
 use super::wrap_aes::kwp;
@@ -12,7 +13,6 @@ use crate::error::{Error, Result, require};
 use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm};
 use crate::object::key_type::ec;
 use crate::object::{Attributes, Object, key};
-use crate::secret::Secret;
 use crate::token::Token;
 
 /// The parameter of the mechanism, and the encoding of the fresh public key.

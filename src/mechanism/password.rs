@@ -1,12 +1,12 @@
 //! Key derivation from passwords (PKCS#11 3.2, "PKCS #5 and PKCS #5-style password-based
 //! encryption").
 
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 
 use super::{Action, KeyFlow, MechanismRow, Shape};
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::GENERATE;
-use crate::secret::Secret;
 
 pub(super) const ROWS: &[MechanismRow] = &[
     // The template names the type of the generated key.

@@ -3,6 +3,7 @@
 //! its template contained it. Objects that an older version stored without these attributes have
 //! them too.
 
+use jeton_secret::Secret;
 use tracing::warn;
 
 use super::attribute::{self, Default, ObjectTypes};
@@ -13,7 +14,6 @@ use crate::backend::{Direction, Hash, Provider};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::mechanism::rule;
-use crate::secret::Secret;
 
 /// The length of a check value in bytes (PKCS#11 3.2, "Secret key objects", "Certificate objects").
 const CHECK_LEN: usize = 3;

@@ -1,5 +1,7 @@
 //! Converts between a key's attributes and the parts of a key that a backend takes.
 
+use jeton_secret::with_wiped_frame;
+
 use super::Attributes;
 use super::attribute::ObjectTypes;
 use super::key_type::KeyTypeRow;
@@ -8,7 +10,6 @@ use super::value::Value;
 use crate::backend::{PairSpec, PrivateKey, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::secret::with_wiped_frame;
 
 /// Returns the usage attributes that keys of this class can have.
 pub(crate) fn usages(class: ObjectClass) -> &'static [A] {

@@ -4,6 +4,8 @@
 //! It follows PKCS#11 3.2, "Creating objects", and the sections of the functions that create and
 //! change objects. The table of [`attribute::Rule`] has the rules of each attribute.
 
+use jeton_secret::Secret;
+
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
 use super::key_type::KeyTypeRow;
@@ -16,7 +18,6 @@ use super::{Attributes, Object, built_in, key, kind_of, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
-use crate::secret::Secret;
 
 /// The kind of function that uses a template.
 #[derive(Clone, Copy, PartialEq, Eq)]

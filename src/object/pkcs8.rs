@@ -3,6 +3,7 @@
 
 use der::asn1::AnyRef;
 use der::{Decode, Encode, Header, Tag};
+use jeton_secret::Secret;
 use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
 use sec1::EcPrivateKey;
 use subtle::ConstantTimeEq;
@@ -17,7 +18,6 @@ use super::value::Value;
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
-use crate::secret::Secret;
 
 /// Encodes a private key object as DER, a key on an EC curve with its public key. Fails with
 /// `KeyNotWrappable` if the object lacks a part of the encoding.

@@ -4,10 +4,11 @@
 use std::ffi::c_ulong;
 use std::ops::Deref;
 
+use jeton_secret::Secret;
+
 use super::template::{Raw, Template};
 use crate::error::{Error, Result, require};
 use crate::id::AttributeType;
-use crate::secret::Secret;
 
 /// The form of an attribute's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

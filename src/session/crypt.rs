@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::operation::{Engine, Operation, Output, Parts, Resume, place};
 use super::progress::Progress;
 use crate::backend::{
@@ -9,7 +11,6 @@ use crate::backend::{
 };
 use crate::error::{Error, Result};
 use crate::mechanism::Params;
-use crate::secret::Secret;
 
 /// The engine of an encryption or a decryption.
 pub enum Crypting {

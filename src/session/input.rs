@@ -2,11 +2,12 @@
 
 use std::ops::Deref;
 
+use jeton_secret::Secret;
+
 use super::operation::save_hasher;
 use super::progress::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// The input of a signer or verifier: the digest of the message, or the message itself.
 pub struct Message {
@@ -26,7 +27,7 @@ impl Message {
     /// Appends a part.
     pub(super) fn update(&mut self, data: &[u8]) -> Result<()> {
         let Some(hash) = self.hash else {
-            return self.collected.extend(data);
+            return Ok(self.collected.extend(data)?);
         };
         if self.hasher.is_none() {
             self.hasher = Some(self.provider.digest.start(hash)?);
@@ -50,7 +51,7 @@ impl Message {
     /// Returns the state after the parts so far.
     pub(super) fn save(&self) -> Result<Progress> {
         match self.hash {
-            None => Secret::try_copy(&self.collected).map(Progress::Collected),
+            None => Ok(Progress::Collected(Secret::try_copy(&self.collected)?)),
             Some(_) => save_hasher(self.hasher.as_deref()),
         }
     }

@@ -3,7 +3,6 @@
 
 use crate::error::{Error, Result};
 use crate::quota::Permit;
-use crate::secret;
 use crate::token::ClientToken;
 
 /// The bytes that an engine counts as, with its state and the scheduled key. Parsed keys belong to
@@ -71,7 +70,7 @@ impl Memory {
     pub(super) fn end_message(&mut self) {
         let Some(counted) = &mut self.0 else { return };
         counted.message = 0;
-        if counted.buffer > secret::KEPT {
+        if counted.buffer > jeton_secret::KEPT {
             counted.permit.shrink(counted.permit.bytes() - counted.buffer);
             counted.buffer = 0;
         }

@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use jeton_secret::{Secret, try_boxed};
+
 use super::crypt::announced;
 use super::nonce::Nonces;
 use super::operation::{Engine, Operation, Output, Phase, place};
@@ -17,7 +19,6 @@ use crate::error::{Error, Result, require};
 use crate::mechanism::message::MessageParams;
 use crate::mechanism::rule::Policy;
 use crate::object::{Object, key};
-use crate::secret::{Secret, try_boxed};
 
 /// The engine of a message-based encryption or decryption.
 pub struct Messages {

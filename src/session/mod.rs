@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use jeton_secret::{Secret, try_boxed};
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
@@ -16,7 +17,6 @@ use crate::object::policy::{Access, Rights};
 use crate::object::value::bit_size;
 use crate::object::{Object, fips, key, strict};
 use crate::quota::Permit;
-use crate::secret::{Secret, try_boxed};
 use crate::token::{ClientToken, Token};
 
 mod crypt;

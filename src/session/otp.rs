@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{c_ulong, c_void};
 use std::sync::Arc;
 
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 
 use crate::backend::{Hash, MacScheme};
@@ -14,7 +15,6 @@ use crate::object::bits::Flag;
 use crate::object::policy::Access;
 use crate::object::value::Value;
 use crate::object::{Object, key};
-use crate::secret::Secret;
 use crate::token::ClientToken;
 
 /// Length of an HOTP counter in bytes.

@@ -12,11 +12,12 @@ use std::iter::repeat_with;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use jeton_secret::{Secret, try_boxed};
+
 use super::operation::Parts;
 use crate::backend::{Job, Signer};
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
-use crate::secret::{Secret, try_boxed};
 use crate::sync::lock;
 
 /// The pending signatures of an application.
@@ -185,7 +186,7 @@ mod tests {
     use std::any::Any;
 
     use super::*;
-    use crate::backend::batch::Joint;
+    use crate::backend::Joint;
 
     /// Its result is the number of jobs that were computed together, and its own number.
     struct Fake(u8, Arc<dyn Fn() + Send + Sync>);

@@ -1,10 +1,11 @@
 //! The state of an operation after a part of its message. `C_GetOperationState` saves it.
 
+use jeton_secret::Secret;
+
 use crate::backend::{Hasher, Mac, SavedCipher};
 use crate::id::ObjectHandle;
 use crate::mechanism::Mechanism;
 use crate::quota::Permit;
-use crate::secret::Secret;
 
 /// The state of a digest, a MAC or a cipher after a part of the message.
 pub enum Progress {

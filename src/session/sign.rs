@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 
 use super::input::Message;
@@ -12,7 +13,6 @@ use super::progress::Progress;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result, require};
 use crate::id::SessionHandle;
-use crate::secret::Secret;
 
 /// The engine of a signature or its verification. `A` is the algorithm with the private or the
 /// public key.

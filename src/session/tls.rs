@@ -1,9 +1,10 @@
 //! The pseudo-random functions (PRF) of TLS and the MACs of its "finished" messages.
 
+use jeton_secret::Secret;
+
 use crate::backend::{Hash, Mac, MacScheme, Provider};
 use crate::error::Result;
 use crate::mechanism::tls::TlsPrf;
-use crate::secret::Secret;
 
 /// Length of a master secret in bytes.
 const MASTER: usize = 48;
@@ -88,7 +89,7 @@ impl Mac for Finished {
     }
 
     fn update(&mut self, data: &[u8]) -> Result<()> {
-        self.seed.extend(data)
+        Ok(self.seed.extend(data)?)
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {

@@ -17,7 +17,7 @@ use tracing::warn;
 use super::epoch::Epoch;
 use super::objects::{self, Content, Entry, Objects};
 use super::search::Plan;
-use super::{ChangeGuard, MOST_LOADS, State, Token};
+use super::state::{Application, ChangeGuard, State, Token};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::object::bits::Flag;
@@ -29,6 +29,10 @@ use crate::store::Tag;
 use crate::store::seal::TokenKey;
 use crate::store::seal::index::IndexKeys;
 use crate::sync::lock;
+
+/// The largest number of times that [`Token::current`] loads changes because the row of an object
+/// does not match its record.
+const MOST_LOADS: usize = 1000;
 
 /// A token as one application uses it. Its methods need a session of the application. Those of the
 /// [`Token`] need none.
@@ -104,7 +108,8 @@ impl ClientToken {
         });
         let mut clients = lock(&token.clients);
         clients.retain(|other| other.strong_count() != 0);
-        clients.push(Arc::downgrade(&client));
+        let weak = Arc::downgrade(&client);
+        clients.push(weak);
         drop(clients);
         client
     }
@@ -617,6 +622,24 @@ impl ClientToken {
             found.iter_mut().for_each(|handle| *handle = self.shown(*handle));
         }
         found
+    }
+}
+
+impl Application for ClientToken {
+    fn login_state(&self) -> Login {
+        self.login_state()
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.sessions().all != 0
+    }
+
+    fn bump(&self) {
+        self.bump();
+    }
+
+    fn close_login(&self, state: &State) {
+        self.close_login(state);
     }
 }
 

@@ -6,12 +6,12 @@
 //! second try uses the current rows, in the same transaction. No other process can write during it,
 //! so it succeeds, however often others change the object.
 
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::load::Loading;
 use super::objects::{self, Cached, Entry};
-use super::{ChangeGuard, Token};
+use super::queue::{Job, Sealed};
+use super::state::{ChangeGuard, Token};
 use crate::error::{Error, Result, require};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
@@ -20,91 +20,9 @@ use crate::store::seal::{self, TokenKey};
 use crate::store::{Change, Purpose, Role, Row, Snapshot, Tag, Transaction, Write};
 use crate::sync::lock;
 
-/// A writer waits for further jobs for at most this part of the time of the last commit.
-const SHARE: u32 = 4;
-/// A commit that took longer counts as this.
-const LONGEST: Duration = Duration::from_millis(40);
 /// Records of more bytes than this are written alone. If the disk or the server has no room for
 /// them, the objects of other threads do not fail with them.
 const LARGE: usize = 1 << 16;
-
-/// The jobs of the threads that create objects.
-#[derive(Default)]
-pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
-    /// Signalled when a thread has appended a job.
-    joined: Condvar,
-    /// Signalled when a thread has written jobs.
-    written: Condvar,
-}
-
-/// The jobs that wait to be written.
-#[derive(Default)]
-struct Waiting {
-    jobs: Vec<Arc<Job>>,
-    /// Whether a thread writes jobs or is about to. It may leave jobs that came later.
-    writing: bool,
-    /// The number of jobs that were written last, and the time that it took.
-    last: (usize, Duration),
-}
-
-impl Queue {
-    /// Appends a job and waits. Returns `None` when another thread has done the job. Returns the
-    /// right to write if no thread writes, but waits for a short time until there are as many jobs
-    /// as the last time: the threads whose jobs were written may begin again at once.
-    fn join(&self, job: &Arc<Job>) -> Option<Writer<'_>> {
-        let mut waiting = lock(&self.waiting);
-        waiting.jobs.push(Arc::clone(job));
-        self.joined.notify_one();
-        while waiting.writing {
-            waiting = self.written.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-            if job.done.get().is_some() {
-                return None;
-            }
-        }
-        waiting.writing = true;
-        let (usual, took) = waiting.last;
-        let are_few = |waiting: &mut Waiting| waiting.jobs.len() < usual;
-        drop(self.joined.wait_timeout_while(waiting, took.min(LONGEST) / SHARE, are_few));
-        Some(Writer { queue: self, jobs: 0, since: Instant::now() })
-    }
-}
-
-/// The right to write the jobs of all threads. Its end wakes the threads that wait.
-struct Writer<'a> {
-    queue: &'a Queue,
-    /// The jobs that were taken, and when.
-    jobs: usize,
-    since: Instant,
-}
-
-impl Writer<'_> {
-    fn take(&mut self) -> Vec<Arc<Job>> {
-        let jobs = std::mem::take(&mut lock(&self.queue.waiting).jobs);
-        (self.jobs, self.since) = (jobs.len(), Instant::now());
-        jobs
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        let mut waiting = lock(&self.queue.waiting);
-        (waiting.writing, waiting.last) = (false, (self.jobs, self.since.elapsed()));
-        self.queue.written.notify_all();
-    }
-}
-
-/// The row and the record of an object.
-type Sealed = (Row, Vec<u8>);
-
-/// The objects of one call. Either all of them are created, or no object is.
-struct Job {
-    key: (Arc<TokenKey>, i64),
-    /// The length of the records.
-    len: usize,
-    objects: Mutex<Vec<(Object, Sealed)>>,
-    done: OnceLock<Result<Vec<ObjectHandle>>>,
-}
 
 impl Token {
     pub(super) fn commit_new(
@@ -413,7 +331,7 @@ mod tests {
 
         log_in(&token);
         let waiting = token.job(token.key().expect("a login"), object(&token)).expect("a job");
-        lock(&token.queue.waiting).jobs.push(Arc::clone(&waiting));
+        token.queue.append(&waiting);
         token.close_session(SESSION, Access::ReadWrite);
         token.reinitialize(PIN, LABEL).expect("a token");
         log_in(&token);

@@ -2,14 +2,13 @@
 //! wrote.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, warn};
 
 use super::objects::Cached;
-use super::{ChangeGuard, Token};
+use super::poll::second;
+use super::state::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::counter::Counter;
@@ -20,43 +19,6 @@ use crate::store::{Change, Header, Row, Snapshot};
 /// If a login sees at most this number of objects, it reads and verifies all of their records. So
 /// the log names altered records at once. Other records are verified at their first use.
 const FEW: usize = 256;
-
-/// The pause after a check for changes is at least this number of times as long as the check. A
-/// check of a large token is slow.
-const SHARE: u128 = 16;
-
-/// The time of the next check for changes of other processes, for sessions that use keys and never
-/// search. A search always checks. The time is in seconds of a coarse clock, which is cheap to
-/// read.
-#[derive(Default)]
-pub(super) struct NextPoll(AtomicI64);
-
-impl NextPoll {
-    /// Returns whether a check is due. Returns `true` to one thread only.
-    fn due(&self, now: i64) -> bool {
-        let due = self.0.load(Ordering::Relaxed);
-        let next = now.saturating_add(1);
-        now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// Sets the time of the next check, after a check that began at `began`.
-    fn pause_after(&self, began: Instant) {
-        let pause = began.elapsed().as_millis() * SHARE / 1000;
-        let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
-        self.0.store(second().saturating_add(pause), Ordering::Relaxed);
-    }
-
-    /// Makes the next use of a key check. The checks of all tokens are due at the same second, and
-    /// the tokens of a database share a connection. With a pause, only one of them would load its
-    /// changes each second.
-    fn check_at_next_use(&self) {
-        self.0.store(second(), Ordering::Relaxed);
-    }
-}
-
-fn second() -> i64 {
-    clock_gettime(ClockId::MonotonicCoarse).tv_sec
-}
 
 impl Token {
     /// Loads the changes of other processes, at most once a second. So a client that keeps a key
@@ -78,6 +40,43 @@ impl Token {
             Ok(false) | Err(_) => self.next_poll.check_at_next_use(),
         }
         outcome.map(drop)
+    }
+
+    /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
+    pub(crate) fn poll(&self) -> Result<()> {
+        self.load_if(|seen| self.store.changed_since(seen))
+    }
+
+    /// Loads the changes of other processes that the store notices without waiting for a server.
+    /// Returns whether the store could look for them.
+    fn poll_without_wait(&self) -> Result<bool> {
+        let mut asked = true;
+        self.load_if(|seen| {
+            let noticed = self.store.noticed_since(seen)?;
+            asked = noticed.is_some();
+            Ok(noticed == Some(true))
+        })?;
+        Ok(asked)
+    }
+
+    /// Loads the changes of other processes if `changed` says that there are any. During an outage
+    /// that the configuration allows, the rows in memory stay as they are.
+    fn load_if(&self, changed: impl FnOnce(Change) -> Result<bool>) -> Result<()> {
+        let seen = self.state().seen;
+        let outcome = match seen.map_or(Ok(true), changed) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.load_changes(&self.lock_changes()),
+            Err(error) => {
+                if error == Error::DeviceRemoved {
+                    self.end_removed_login(&self.lock_changes());
+                }
+                Err(error)
+            }
+        };
+        match outcome {
+            Err(Error::DeviceError) if seen.is_some() && self.store.is_outage_allowed() => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Loads the changes of other processes. If one of them initialised the token or gave it a new

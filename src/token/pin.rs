@@ -3,21 +3,22 @@
 //! No lock of the token in memory is held while a PIN is tried: Argon2id is slow, and other
 //! sessions continue in the meantime.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, info, warn};
 
-use super::client::Sessions;
-use super::{ClientToken, Token};
-use crate::config::PinRules;
+use super::client::{ClientToken, Sessions};
+use super::state::Token;
+use crate::config::{PinRules, Settings};
 use crate::error::{Error, Result, require};
 use crate::object::policy::Login;
 use crate::store::seal::sealing_key::{self, SealingKey};
+use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
-use crate::store::{Attempt, PinState, Role};
+use crate::store::{Attempt, Change, Header, PinState, Role};
 
 /// An attempt is refused if its turn begins later than this.
 const LONGEST_QUEUE: Duration = Duration::from_secs(20);
@@ -37,15 +38,6 @@ impl Counted {
             Self::InMemory => 0,
         }
     }
-}
-
-/// The failures of a PIN that the store does not count correctly.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Tally {
-    /// The number of consecutive wrong PINs that could not be counted on disk.
-    uncounted: u32,
-    /// The number of failures on disk that were not wrong PINs and could not be subtracted yet.
-    owed: u32,
 }
 
 /// The turns of attempts that cannot be counted on disk. They run one after the other, so that more
@@ -123,6 +115,26 @@ impl Token {
         let _erasing = Erasing(self);
         self.store.initialize(&header)?;
         self.load_changes(&change)
+    }
+
+    /// Returns the header of a new token, with a new token key wrapped under the SO PIN. `change`
+    /// is the first change number of the store.
+    pub(crate) fn header(
+        serial: String,
+        slot: u64,
+        label: [u8; 32],
+        so_pin: &[u8],
+        settings: &Settings,
+        change: Change,
+    ) -> Result<Header> {
+        let key = TokenKey::generate(settings.token_format)?;
+        let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
+        let record =
+            key.wrap(&serial, Role::SecurityOfficer, so_pin, &settings.pins, sealing.as_ref(), None)?;
+        warn_if_short(&serial, Role::SecurityOfficer, so_pin);
+        let summary = key.seal_summary(&serial, &Summary::empty(change))?;
+        let so = PinState { record, failures: 0 };
+        Ok(Header { serial, slot, label, so, user: PinState::default(), change, summary })
     }
 
     /// Replaces a PIN record whose parameters are weaker than the configured ones. The login stays
@@ -321,10 +333,6 @@ impl Token {
             );
             self.tally(role).owed += owed;
         }
-    }
-
-    pub(super) fn tally(&self, role: Role) -> MutexGuard<'_, Tally> {
-        self.tallies[role as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the PIN that has the record `old`, or any PIN if `old` is `None`. Fails with

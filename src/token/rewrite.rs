@@ -6,7 +6,7 @@ use tracing::{error, info, warn};
 
 use super::objects::Cached;
 use super::pin::Unwrapped;
-use super::{Token, public_indexer};
+use super::state::{Token, public_indexer};
 use crate::config::Format;
 use crate::error::{Error, Result, require};
 use crate::id::AttributeType as A;

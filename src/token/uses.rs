@@ -10,14 +10,13 @@
 //! was put back by other means is detected by the counter outside the file.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use tracing::warn;
 
-use super::ClientToken;
-use super::reserve::{Reserved, Stock};
+use super::client::ClientToken;
+use super::reserve::Stock;
 use crate::backend::{Encryption, PrivateKey, PublicParts, Scheme, Signer, Uses};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
@@ -25,14 +24,6 @@ use crate::object::key_type::stateful::one_time_keys_left;
 use crate::object::policy::{Access, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Object};
-
-/// The keys of a token whose uses this process counts.
-#[derive(Default)]
-pub(super) struct Counted {
-    reserved: Reserved,
-    /// The parsed keys. Each use replaces the object, which would have to be parsed again.
-    parsed: Mutex<HashMap<ObjectHandle, Weak<dyn PrivateKey>>>,
-}
 
 impl ClientToken {
     /// Returns a private key for an operation. Each of its uses is counted if the key demands it.

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 pub use jeton::backend::*;
 pub use jeton::error::{Error, Result};
-pub use jeton::secret::Secret;
+pub use jeton_secret::Secret;
 pub use jeton_vectors::hex;
 
 /// Returns all pairs of backends. The two backends of a pair may be the same.

@@ -41,8 +41,7 @@ impl Signer {
             let wanted = Attributes::of(ObjectClass::PRIVATE_KEY).label(label);
             client.find_init(session, &wanted.template())?;
             assert_eq!(client.module.find(session, &mut found)?, 1);
-            client.find_final(session)?;
-            Ok(found[0])
+            client.find_final(session).map(|()| found[0])
         };
         let (stateful, limited) = (find("stateful")?, find("limited")?);
         Ok(Self { client, session, stateful, limited })

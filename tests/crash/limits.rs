@@ -1,6 +1,6 @@
 //! Limits of a process: lockable memory, stack, total memory.
 
-use jeton::secret::Secret;
+use jeton_secret::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;

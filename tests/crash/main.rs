@@ -92,7 +92,7 @@ use vfs::Event;
 
 /// As in the shared library. Without it freed memory keeps secrets.
 #[global_allocator]
-static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
+static ALLOCATOR: jeton_secret::WipingAllocator = jeton_secret::WipingAllocator;
 
 const CASES: &[(&str, fn())] = &[
     ("acknowledged_changes_survive_a_kill", kill::case),

@@ -134,9 +134,10 @@ impl Fixture<'_> {
         let (module, session) = (&self.client.module, self.session);
         let bare = Mechanism { params: Params::None, info: mechanism.info };
         let params = || {
-            let mut params = MessageParams::new(scheme, &[9; 12], 16)?;
-            params.announce(64);
-            Ok(params)
+            MessageParams::new(scheme, &[9; 12], 16).map(|mut params| {
+                params.announce(64);
+                params
+            })
         };
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             module.message_crypt_init(session, direction, &bare, self.key)?;

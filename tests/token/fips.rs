@@ -9,8 +9,8 @@ use jeton::functions::Output;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
 use jeton::mechanism::password::Password;
 use jeton::mechanism::{self, Mechanism, Params};
-use jeton::secret::Secret;
 use jeton::session::Session;
+use jeton_secret::Secret;
 
 use crate::keys::{Kind, SECP256K1, pair, secret};
 use crate::mechanisms::{KNOWN, cases, message};

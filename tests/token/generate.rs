@@ -3,7 +3,7 @@
 
 use jeton::mechanism::password::Password;
 use jeton::mechanism::{self, Action};
-use jeton::secret::Secret;
+use jeton_secret::Secret;
 
 use crate::prelude::*;
 
@@ -60,7 +60,7 @@ fn generated_key_pairs_have_their_attributes_and_sign() {
     });
 }
 
-/// FIPS 186-5, A.2.1. The unit tests of `src/backend/extra_bits.rs` check the numbers.
+/// FIPS 186-5, A.2.1. The unit tests of `src/backend/shared/extra_bits.rs` check the numbers.
 #[test]
 fn pairs_from_extra_random_bits_have_their_mechanism_and_work_on_every_curve() {
     each_user(|client, session| {

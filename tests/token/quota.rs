@@ -5,8 +5,8 @@ use jeton::functions::AsyncFunction;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
 use jeton::quota::Quota;
-use jeton::secret::Secret;
 use jeton::token::Identity;
+use jeton_secret::Secret;
 
 use crate::prelude::*;
 

@@ -33,7 +33,7 @@ use jeton_tool::{Error, migrate};
 
 /// The tool links the core, and has PINs of its own.
 #[global_allocator]
-static ALLOCATOR: jeton_tool::token_file::WipingAllocator = jeton_tool::token_file::WipingAllocator;
+static ALLOCATOR: jeton_secret::WipingAllocator = jeton_secret::WipingAllocator;
 
 const EXIT: &str = "Exit status: 0 if the work is done. The manual page lists the other ones.";
 

@@ -19,7 +19,6 @@ pub use jeton::admin::transfer::{Destination, MOVING, Moved};
 pub use jeton::admin::{Info, PinCost, PinInfo, Pins, SealingChange, TokenFile};
 pub use jeton::config::strict::{ROLES, Role as KeyRole};
 pub use jeton::file::open as open_file;
-pub use jeton::secret::WipingAllocator;
 pub use jeton::store::{Remark, Role, ServerState};
 
 /// Opens the token with this serial number or label. Without both, opens the only token.

@@ -13,8 +13,8 @@ use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
 use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Shape};
-use jeton::secret::try_boxed;
 use jeton_names::structs::{self as table, DATA, Flow, Layout, Len, Target};
+use jeton_secret::try_boxed;
 use tracing::debug;
 
 use crate::input::In;
@@ -226,7 +226,7 @@ unsafe fn whole<T: Copy, const N: usize>(
 unsafe fn copy(bytes: In, limit: u64) -> Result<Box<[u8]>> {
     // SAFETY: the caller's promise.
     let bytes = unsafe { bounded(bytes, limit) }?;
-    if bytes.is_empty() { Ok(Box::default()) } else { try_boxed(bytes) }
+    if bytes.is_empty() { Ok(Box::default()) } else { Ok(try_boxed(bytes)?) }
 }
 
 /// Copies a nonce that a parameter struct points to, of at most `limit` bytes.

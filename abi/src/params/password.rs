@@ -1,8 +1,8 @@
 //! The parameters of PBKDF2 (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation mechanism parameters").
 
 use jeton::mechanism::password::Password;
-use jeton::secret::Secret;
 use jeton_names::structs::{ITERATIONS, PASSWORD_LIMIT};
+use jeton_secret::Secret;
 
 use super::*;
 

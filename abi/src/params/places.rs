@@ -3,7 +3,7 @@
 
 use jeton::functions::{Additional, Connection, Derived};
 use jeton::mechanism::{Action, Derivation, KeyExchange};
-use jeton::secret::Secret;
+use jeton_secret::Secret;
 
 use super::*;
 use crate::input::Place;

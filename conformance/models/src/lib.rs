@@ -36,12 +36,6 @@ mod reserve;
 
 pub mod uses;
 
-/// Replaces the module for secrets, because the models have no secrets.
-pub mod secret {
-    pub fn clear_registers() {}
-    pub fn forget_parent() {}
-}
-
 /// A session, which knows its own handle.
 pub struct Session {
     pub handle: id::SessionHandle,

@@ -1,9 +1,10 @@
 //! Diffie-Hellman in a prime field, and the generation of its primes.
 
+use jeton_secret::Secret;
+
 use super::ffi;
-use crate::backend::dh::Integers;
+use crate::backend::shared::dh::Integers;
 use crate::error::Result;
-use crate::secret::Secret;
 
 /// AWS-LC's arithmetic on big integers.
 pub(super) struct Numbers;

@@ -1,7 +1,7 @@
 //! Message digests: one call without a context, or a context that is reused for each message.
 
-use super::{elsewhere, ffi, output};
-use crate::backend::{Digest, Hash, Hasher};
+use super::{elsewhere, ffi};
+use crate::backend::api::{Digest, Hash, Hasher, output};
 use crate::error::Result;
 
 pub(super) struct Digests;

@@ -1,11 +1,12 @@
 //! DSA. AWS-LC signs with random nonces.
 
+use jeton_secret::Secret;
+
 use super::dh::Numbers;
 use super::{elsewhere, ffi};
-use crate::backend::DsaGroup;
-use crate::backend::dsa::Library;
+use crate::backend::api::DsaGroup;
+use crate::backend::shared::dsa::Library;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 impl Library for Numbers {
     type Key = ffi::Dsa;

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{ffi, output, verdict};
-use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use jeton_secret::Secret;
+
+use super::{ffi, verdict};
+use crate::backend::api::{
+    Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
+};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     let key = ffi::EcKey::generate(curve)?;

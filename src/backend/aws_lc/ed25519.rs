@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::random::System;
 use super::{ffi, verdict};
-use crate::backend::{
+use crate::backend::api::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 const SEED_LEN: usize = 32;
 const SIGNATURE_LEN: usize = 64;

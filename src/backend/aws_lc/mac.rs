@@ -1,13 +1,13 @@
 //! Message authentication codes: HMAC, CMAC, GMAC, and CBC-MAC in two forms, which are built on
 //! CBC.
 
+use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
+use super::elsewhere;
 use super::ffi::{self, CipherCtx, Mode};
-use super::{elsewhere, output};
-use crate::backend::{Direction, Hash, Mac, MacScheme, Macs};
+use crate::backend::api::{Direction, Hash, Mac, MacScheme, Macs, output};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 const BLOCK: usize = 16;
 

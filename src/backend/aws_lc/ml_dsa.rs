@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
+use super::ffi;
 use super::random::System;
-use super::{ffi, output};
-use crate::backend::prehash::{expect_len, prefix};
-use crate::backend::{
+use crate::backend::api::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+    output,
 };
+use crate::backend::shared::prehash::{expect_len, prefix};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlDsa::SEED_LEN)?;

@@ -1,10 +1,11 @@
 //! ML-KEM (FIPS 203).
 
+use jeton_secret::Secret;
+
 use super::ffi;
 use super::random::System;
-use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
+use crate::backend::api::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlKem::SEED_LEN)?;

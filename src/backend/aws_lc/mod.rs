@@ -21,9 +21,10 @@ mod xdh;
 
 use std::sync::Arc;
 
-use super::dh as rules;
-use super::output;
-use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
+use crate::backend::api::{
+    DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
+};
+use crate::backend::shared::dh as rules;
 use crate::error::{Error, Result};
 
 /// Repeats the integrity test and the self-tests of the validated module.
@@ -73,7 +74,7 @@ impl Keys for KeyPairs {
             PairSpec::Hss { types, threads } => {
                 super::hash_based::generate(types, *threads, &digest::Digests, &random::System)
             }
-            PairSpec::Dsa(group) => super::dsa::generate::<dh::Numbers>(group),
+            PairSpec::Dsa(group) => super::shared::dsa::generate::<dh::Numbers>(group),
             PairSpec::Dh { prime, base, private_bits } => {
                 rules::generate::<dh::Numbers>(prime, base, *private_bits)
             }
@@ -100,7 +101,7 @@ impl Keys for KeyPairs {
                 elsewhere()?.keys.private(parts)
             }
             PrivateParts::Hss { types, key } => super::hash_based::private(types, key, &digest::Digests),
-            PrivateParts::Dsa { group, value } => super::dsa::private::<dh::Numbers>(group, value),
+            PrivateParts::Dsa { group, value } => super::shared::dsa::private::<dh::Numbers>(group, value),
             PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }
     }
@@ -120,7 +121,7 @@ impl Keys for KeyPairs {
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
                 elsewhere()?.keys.public(parts)
             }
-            PublicParts::Dsa { group, value } => super::dsa::public::<dh::Numbers>(group, value),
+            PublicParts::Dsa { group, value } => super::shared::dsa::public::<dh::Numbers>(group, value),
             PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
             PublicParts::Stateful { family, key } => {
                 super::hash_based::public(*family, key, &digest::Digests)
@@ -134,11 +135,11 @@ impl Keys for KeyPairs {
     }
 
     fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
-        super::dsa::group::<dh::Numbers>(prime_bits, subprime_bits)
+        super::shared::dsa::group::<dh::Numbers>(prime_bits, subprime_bits)
     }
 
     fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
-        super::dsa::check_group::<dh::Numbers>(group)
+        super::shared::dsa::check_group::<dh::Numbers>(group)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random bytes from AWS-LC's generator, which reseeds itself after a `fork`.
 
 use super::ffi;
-use crate::backend::Random;
+use crate::backend::api::Random;
 use crate::error::Result;
 
 pub(super) struct System;

@@ -5,18 +5,21 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{PROVIDER, elsewhere, ffi, output, verdict};
-use crate::backend::rejection::Rejection;
+use jeton_secret::Secret;
+
+use super::{PROVIDER, elsewhere, ffi, verdict};
 #[cfg(feature = "rustcrypto")]
-use crate::backend::rustcrypto::Encoding;
-use crate::backend::{
+use crate::backend::api::Job;
+use crate::backend::api::{
     Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaPrivate, SHORTEST_RSA,
-    Scheme, Signer, Verifier,
+    Scheme, Signer, Verifier, output,
 };
 #[cfg(feature = "rustcrypto")]
-use crate::backend::{Job, lanes};
+use crate::backend::lanes;
+#[cfg(feature = "rustcrypto")]
+use crate::backend::rustcrypto::Encoding;
+use crate::backend::shared::rejection::Rejection;
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Sizes in bits of the moduli of private keys. AWS-LC supports at most 16384 bits.
 const PRIVATE_BITS: RangeInclusive<usize> = 1024..=16384;

@@ -1,10 +1,11 @@
 //! X25519 (RFC 7748).
 
+use jeton_secret::Secret;
+
 use super::ffi;
 use super::random::System;
-use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
+use crate::backend::api::{PrivateKey, PrivateParts, PublicParts, Random as _};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 const LEN: usize = 32;
 

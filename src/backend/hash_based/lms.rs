@@ -1,7 +1,7 @@
 //! LM-OTS, LMS and HSS (RFC 8554), with the parameter sets of SP 800-208.
 
 use super::{MAX_NODE, Node, ShortHash, number, take};
-use crate::backend::{Digest, Hash};
+use crate::backend::api::{Digest, Hash};
 use crate::error::{Error, Result, require};
 
 /// The hash functions of the parameter sets, in the order of the type numbers.

@@ -11,11 +11,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use jeton_secret::{Secret, with_wiped_frame};
+
 use super::lms::{ID, Params, Tree};
 use super::{MAX_NODE, Node};
-use crate::backend::{Digest, HssType, Random};
+use crate::backend::api::{Digest, HssType, Random};
 use crate::error::{Error, Result, require};
-use crate::secret::{Secret, with_wiped_frame};
 use crate::sync::lock;
 
 /// The hashes for a subtree, unless its tree is so high that more than `MOST_KEPT` nodes would be
@@ -323,7 +324,7 @@ mod tests {
     use jeton_vectors::hex;
 
     use super::*;
-    use crate::backend::Provider;
+    use crate::backend::api::Provider;
 
     /// Public keys and seeds of the samples of ACVP (LMS, keyGen), with heights 5 and 10. A public
     /// key has the types and the identifier.

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use super::{
+use jeton_secret::with_wiped_frame;
+
+use crate::backend::api::{
     Digest, Hash, HssType, PrivateKey, PrivateParts, PublicKey, PublicParts, Random, Scheme, Signer,
     Stateful, Uses, Verifier, output,
 };
 use crate::error::{Error, Result};
-use crate::secret::with_wiped_frame;
 
 mod lms;
 mod lms_private;

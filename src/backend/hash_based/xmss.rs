@@ -2,7 +2,7 @@
 //! layer, except for the length of the index.
 
 use super::{MAX_NODE, Node, ShortHash, take};
-use crate::backend::{Digest, Hash, Stateful};
+use crate::backend::api::{Digest, Hash, Stateful};
 use crate::error::{Error, Result, require};
 
 /// A hash function, and the length in bytes of the number before its input (RFC 8391, 5.1;

@@ -5,15 +5,15 @@
 
 use std::array::from_fn;
 
+use jeton_secret::Secret;
 use once_cell::race::OnceBox;
 
 use super::LANES;
 use super::montgomery::{Moduli, WINDOW, difference, one};
 use super::rsa::{WINDOWS, gather, queue, run, split};
 use super::vector::{DIGIT, Vector};
-use crate::backend::Random;
+use crate::backend::api::Random;
 use crate::error::Result;
-use crate::secret::Secret;
 
 /// Returns the primes of a key with e = 65537, the larger one first. Returns `None` if lanes do not
 /// support the size of the modulus, or if as many candidates failed as FIPS 186-5 permits.
@@ -178,7 +178,7 @@ mod tests {
 
     use super::super::vector::Portable;
     use super::*;
-    use crate::backend::Provider;
+    use crate::backend::api::Provider;
 
     /// Compares with another implementation, for primes p where 2^s divides p - 1 and for composite
     /// numbers that pass with some bases.

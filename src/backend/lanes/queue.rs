@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use jeton_secret::Secret;
+
 use super::LANES;
-use crate::backend::batch::Joint;
-use crate::secret::Secret;
+use crate::backend::api::Joint;
 
 /// The number of times that a caller looks for company after the last one that waited.
 const COMPANY: u32 = 16;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use jeton_secret::{Secret, Stacks, clear_registers};
+
 use super::montgomery::{Moduli, WINDOW, normalise};
 use super::queue::{Queue, Waits};
 use super::vector::{DIGIT, Vector};
 use super::{LANES, is_allowed};
 use crate::error::Result;
-use crate::secret::{Secret, Stacks, clear_registers};
 
 /// The largest number of windows of an exponent.
 pub(super) const WINDOWS: usize = 2048_usize.div_ceil(WINDOW);
@@ -236,7 +237,7 @@ mod x86 {
 mod tests {
     use super::super::vector::Portable;
     use super::*;
-    use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts, Scheme};
+    use crate::backend::api::{PairSpec, PrivateParts, Provider, PublicParts, Scheme};
 
     /// Returns `count` jobs with two keys, and the results of AWS-LC.
     fn jobs(bits: usize, count: usize) -> Vec<(Job, Vec<u8>)> {

@@ -2,11 +2,11 @@
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
+use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 
-use crate::backend::Direction;
-use crate::backend::modes::BlockCipher;
+use crate::backend::api::Direction;
+use crate::backend::shared::modes::BlockCipher;
 use crate::error::{Error, Result};
-use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
 /// The length of a block in bytes.
 pub(super) const BLOCK: usize = 16;

@@ -6,16 +6,17 @@
 //! block.
 //!
 //! Computations with asymmetric keys need more stack than a thread may have. They run on separate
-//! stacks (`secret::Stacks`).
+//! stacks ([`Stacks`]).
 
 use std::sync::Arc;
 
-use crate::backend::{
+use jeton_secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
+
+use crate::backend::api::{
     Aead, Cipher, Encryption, Mac, PrivateKey, PublicKey, PublicParts, Renewal, SavedCipher, Scheme, Signer,
     Verifier,
 };
 use crate::error::Result;
-use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
 
 /// The stacks for elliptic curves, RSA, DSA and Diffie-Hellman. These computations need less than
 /// half of this size. This is also true without optimisation, and if the optimiser puts all code

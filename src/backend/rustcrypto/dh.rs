@@ -5,12 +5,12 @@ use crypto_bigint::{BoxedUint, Odd};
 use crypto_primes::{Flavor, random_prime};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::random;
-use crate::backend::dh::Integers;
+use crate::backend::shared::dh::Integers;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// The integers of `crypto-bigint`.
 pub(super) struct Numbers;

@@ -3,16 +3,16 @@
 use blake2::Blake2b;
 use digest::consts::{U20, U32, U48, U64};
 use digest::{Digest as OneShot, DynDigest, XofFixedWrapper};
+use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use zeroize::Zeroizing;
 
 use super::failed;
-use crate::backend::modes::xor;
-use crate::backend::{Digest, Hash, Hasher};
+use crate::backend::api::{Digest, Hash, Hasher, output};
+use crate::backend::shared::modes::xor;
 use crate::error::Result;
-use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
 /// The SHAKEs, with the one output length that [`Hash`] defines for each.
 type Shake128 = XofFixedWrapper<shake::Shake128, U32>;
@@ -53,7 +53,7 @@ impl Digest for Digests {
 }
 
 fn write<D: OneShot>(data: &[u8], out: &mut [u8]) -> Result<()> {
-    super::output(out, <D as OneShot>::output_size())?.copy_from_slice(&D::digest(data));
+    output(out, <D as OneShot>::output_size())?.copy_from_slice(&D::digest(data));
     Ok(())
 }
 
@@ -100,7 +100,7 @@ impl Hasher for State {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        let out = super::output(out, self.len)?;
+        let out = output(out, self.len)?;
         let outcome = self.state.finalize_into_reset(out).map_err(|error| failed("a digest")(&error));
         // The last block may be a key (`C_DigestKey`). Padding this block copies it to the stack.
         wipe_stack::<CIPHER_DEPTH>();

@@ -7,17 +7,17 @@ use dsa::signature::hazmat::PrehashVerifier;
 use dsa::{Components, KeySize, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_secret::Secret;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
 
 use super::dh::Numbers;
 use super::{failed, random};
-use crate::backend::DsaGroup;
-use crate::backend::dh::{below, unpadded};
-use crate::backend::dsa::Library;
+use crate::backend::api::DsaGroup;
+use crate::backend::shared::dh::{below, unpadded};
+use crate::backend::shared::dsa::Library;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// A public key, and its private key if this is known.
 pub(super) struct Key {

@@ -11,6 +11,7 @@ use ecdsa::elliptic_curve::{self, CurveArithmetic, Generate};
 use ecdsa::signature::hazmat::{PrehashVerifier, RandomizedPrehashSigner};
 use ecdsa::{DigestAlgorithm, EcdsaCurve, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
+use jeton_secret::Secret;
 use k256::Secp256k1;
 use p224::NistP224;
 use p256::NistP256;
@@ -18,10 +19,11 @@ use p384::NistP384;
 use p521::NistP521;
 use zeroize::Zeroizing;
 
-use super::{failed, output, random};
-use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::{failed, random};
+use crate::backend::api::{
+    Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
+};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 type Parsed<K> = Result<Arc<K>>;
 

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use ed25519_dalek::hazmat::ExpandedSecretKey;
 use ed25519_dalek::{SIGNATURE_LENGTH, Signature, Signer as _, SigningKey, Verifier as _, VerifyingKey};
+use jeton_secret::Secret;
 use sha2::{Digest, Sha512};
 use zeroize::Zeroizing;
 
-use super::output;
 use super::random::System;
-use crate::backend::{
-    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+use crate::backend::api::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier, output,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 const SEED_LEN: usize = 32;
 

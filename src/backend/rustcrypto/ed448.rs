@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use ed448_goldilocks::{PreHash, Signature, SigningKey, VerifyingKey};
+use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
+use super::failed;
 use super::random::System;
-use super::{failed, output};
-use crate::backend::{
-    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+use crate::backend::api::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier, output,
 };
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 const SEED_LEN: usize = 57;
 const SIGNATURE_LEN: usize = 114;

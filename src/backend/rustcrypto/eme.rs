@@ -9,7 +9,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use super::digest::State;
 use super::emsa::pad_with_zeros;
 use super::random;
-use crate::backend::{Encryption, Hash, Hasher as _};
+use crate::backend::api::{Encryption, Hash, Hasher as _, output};
 use crate::error::{Error, Result, require};
 
 /// Encodes `input` into `em`, which has the length of the modulus.
@@ -30,7 +30,7 @@ pub(super) fn decode(scheme: &Encryption, em: &mut [u8], out: &mut [u8]) -> Resu
         Encryption::Pkcs1 => return Err(Error::GeneralError),
         Encryption::Oaep { hash, mgf, label } => Oaep::new(*hash, *mgf, label, em.len())?.decode(em)?,
     };
-    super::output(out, message.len())?.copy_from_slice(message);
+    output(out, message.len())?.copy_from_slice(message);
     Ok(message.len())
 }
 

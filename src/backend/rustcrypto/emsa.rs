@@ -6,7 +6,7 @@
 
 use super::digest::State;
 use super::random;
-use crate::backend::{Hash, Hasher as _, Scheme};
+use crate::backend::api::{Hash, Hasher as _, Scheme};
 use crate::error::{Error, Result, require};
 
 /// An encoding for moduli of one size.

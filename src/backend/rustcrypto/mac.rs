@@ -16,9 +16,8 @@ use super::aes::{Aes, BLOCK, Block};
 use super::cipher::Gcm;
 use super::clean::Clean;
 use super::digest::{Blake2b160, Blake2b256, Blake2b384, Blake2b512};
-use super::output;
-use crate::backend::modes::xor;
-use crate::backend::{Hash, Mac, MacScheme, Macs};
+use crate::backend::api::{Hash, Mac, MacScheme, Macs, output};
+use crate::backend::shared::modes::xor;
 use crate::error::{Error, Result, require};
 
 pub(super) struct AllMacs;

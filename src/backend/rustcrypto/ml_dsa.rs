@@ -5,6 +5,7 @@ use std::sync::Arc;
 use digest::array::Array;
 use digest::consts::U64;
 use getrandom::SysRng;
+use jeton_secret::Secret;
 use ml_dsa::{
     EncodedVerifyingKey, ExpandedSigningKey, ExpandedSigningKeyBytes, MlDsa44, MlDsa65, MlDsa87, MlDsaParams,
     Seed, Signature, VerifyingKey,
@@ -13,14 +14,14 @@ use shake::Shake256;
 use shake::digest::{ExtendableOutput, Update};
 use zeroize::Zeroizing;
 
+use super::failed;
 use super::random::System;
-use super::{failed, output};
-use crate::backend::prehash::{expect_len, prefix};
-use crate::backend::{
+use crate::backend::api::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+    output,
 };
+use crate::backend::shared::prehash::{expect_len, prefix};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlDsa::SEED_LEN)?;

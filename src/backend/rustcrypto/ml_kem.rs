@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_secret::Secret;
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 use ml_kem::ExpandedKeyEncoding;
 use ml_kem::array::Array;
@@ -14,9 +15,8 @@ use ml_kem::{
 use zeroize::Zeroizing;
 
 use super::random::{self, System};
-use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
+use crate::backend::api::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlKem::SEED_LEN)?;

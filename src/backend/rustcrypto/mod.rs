@@ -31,12 +31,14 @@ use std::sync::Arc;
 pub(super) use self::emsa::Encoding;
 
 use self::clean::{CleanKey, LARGE, SMALL, alone};
-use super::dh as rules;
-use super::output;
-use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
-use crate::error::{Error, Result};
 #[cfg(feature = "aws-lc")]
-use crate::secret::Secret;
+use jeton_secret::Secret;
+
+use crate::backend::api::{
+    DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
+};
+use crate::backend::shared::dh as rules;
+use crate::error::{Error, Result};
 
 /// The backend `rustcrypto`.
 pub static PROVIDER: Provider = Provider {
@@ -88,11 +90,11 @@ impl Keys for KeyPairs {
     }
 
     fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
-        SMALL.run(|| super::dsa::group::<dh::Numbers>(prime_bits, subprime_bits))
+        SMALL.run(|| super::shared::dsa::group::<dh::Numbers>(prime_bits, subprime_bits))
     }
 
     fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
-        SMALL.run(|| super::dsa::check_group::<dh::Numbers>(group))
+        SMALL.run(|| super::shared::dsa::check_group::<dh::Numbers>(group))
     }
 }
 
@@ -114,7 +116,7 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
         PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
         PairSpec::Hss { .. } => Err(Error::GeneralError),
-        PairSpec::Dsa(ref group) => alone(|| super::dsa::generate::<dh::Numbers>(group)),
+        PairSpec::Dsa(ref group) => alone(|| super::shared::dsa::generate::<dh::Numbers>(group)),
         PairSpec::Dh { prime, base, private_bits } => {
             alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
         }
@@ -133,7 +135,9 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
         PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
         PrivateParts::Hss { .. } => Err(Error::GeneralError),
-        PrivateParts::Dsa { group, value } => alone(|| super::dsa::private::<dh::Numbers>(group, value)),
+        PrivateParts::Dsa { group, value } => {
+            alone(|| super::shared::dsa::private::<dh::Numbers>(group, value))
+        }
         PrivateParts::Dh { prime, base, value } => {
             alone(|| rules::private::<dh::Numbers>(prime, base, value))
         }
@@ -151,7 +155,9 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::MlDsa { set, key } => alone(|| ml_dsa::public(*set, key)),
         PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
-        PublicParts::Dsa { group, value } => alone(|| super::dsa::public::<dh::Numbers>(group, value)),
+        PublicParts::Dsa { group, value } => {
+            alone(|| super::shared::dsa::public::<dh::Numbers>(group, value))
+        }
         PublicParts::Dh { prime, base, value } => alone(|| rules::public(prime, base, value)),
         PublicParts::Stateful { family, key } => {
             alone(|| super::hash_based::public(*family, key, &digest::Digests))

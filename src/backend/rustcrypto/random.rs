@@ -2,7 +2,7 @@
 //! token keeps no generator state.
 
 use super::failed;
-use crate::backend::Random;
+use crate::backend::api::Random;
 use crate::error::{Error, Result};
 
 pub(super) struct System;

@@ -10,20 +10,20 @@ use crypto_bigint::modular::BoxedMontyForm;
 use crypto_bigint::{BoxedUint, CheckedSub, ConcatenatingMul, Gcd, Integer, NonZero, Resize};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_secret::Secret;
 use rsa::hazmat::{rsa_decrypt_and_check, rsa_encrypt};
 use rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use rsa::{PrivateKey as RsaPrivateKey, PublicKey as RsaPublicKey};
 use zeroize::Zeroizing;
 
 use super::emsa::Encoding;
-use super::{PROVIDER, eme, failed, output, random};
-use crate::backend::rejection::Rejection;
-use crate::backend::{
+use super::{PROVIDER, eme, failed, random};
+use crate::backend::api::{
     Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA, Scheme,
-    Signer, Verifier,
+    Signer, Verifier, output,
 };
+use crate::backend::shared::rejection::Rejection;
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Sizes of generated keys in bits.
 const GENERATED: RangeInclusive<usize> = 1024..=8192;
@@ -367,7 +367,7 @@ impl Verifier for RsaVerifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Hash;
+    use crate::backend::api::Hash;
 
     fn key(bits: usize, e: &[u8]) -> (Arc<dyn PublicKey>, RsaPrivate) {
         match generate(bits, e) {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use curve25519_dalek::montgomery::MontgomeryPoint;
 use ed448_goldilocks::elliptic_curve::{bigint::U448, scalar::FromUintUnchecked};
 use ed448_goldilocks::{Ed448, MontgomeryPoint as MontgomeryPoint448, Scalar};
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::random::System;
-use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
+use crate::backend::api::{PrivateKey, PrivateParts, PublicParts, Random as _};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 const X25519_LEN: usize = 32;
 const X448_LEN: usize = 56;

@@ -1,6 +1,7 @@
 //! Keys from key pairs: the shared secret of Diffie-Hellman (PKCS #3), and the public key of a
 //! private key.
 
+use jeton_secret::Secret;
 use tracing::warn;
 
 use crate::backend::PrivateKey;
@@ -10,7 +11,6 @@ use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
 use crate::object::template::Template;
 use crate::object::{Object, public_half};
-use crate::secret::Secret;
 use crate::token::Token;
 
 /// Returns the shared secret, which is as long as the prime (PKCS#11 3.2, "PKCS #3 Diffie-Hellman

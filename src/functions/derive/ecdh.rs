@@ -1,12 +1,13 @@
 //! Elliptic curve Diffie-Hellman (PKCS#11 3.2, "Elliptic curves").
 
+use jeton_secret::Secret;
+
 use super::digest;
 use crate::backend::{PrivateKey, Provider};
 use crate::error::{Error, Result, require};
 use crate::mechanism::AgreementKdf;
 use crate::object::key_type::ec;
 use crate::object::make::Cut;
-use crate::secret::Secret;
 
 /// Returns the key material and how to cut it (PKCS#11 3.2, "Elliptic curve Diffie-Hellman key
 /// derivation"). Without a KDF, a shorter derived key gets the last bytes of the shared secret. A

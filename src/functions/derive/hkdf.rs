@@ -1,12 +1,13 @@
 //! HKDF for keys and for data objects (PKCS#11 3.2, "HKDF mechanisms").
 
+use jeton_secret::Secret;
+
 use super::{Work, feedback, hmac, parse_len};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::{HkdfSalt, Params};
 use crate::object::make;
 use crate::object::template::Template;
-use crate::secret::Secret;
 
 impl Work<'_> {
     /// Derives a data object, whose length is `CKA_VALUE_LEN` of the template (PKCS#11 3.2, "HKDF

@@ -1,5 +1,7 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
+use jeton_secret::Secret;
+
 use super::simple::concatenate;
 use super::{Work, feedback, prf_len, prf_scheme};
 use crate::backend::MacScheme;
@@ -8,7 +10,6 @@ use crate::id::{AttributeType as A, KeyType, ObjectHandle};
 use crate::mechanism::{MacFunction, Params, hmac};
 use crate::object::key;
 use crate::object::template::Template;
-use crate::secret::Secret;
 
 /// The length of the keys of AES-CMAC-PRF-128 and AES-XCBC-PRF-128 in bytes.
 const AES: usize = 16;

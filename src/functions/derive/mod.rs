@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use super::Module;
 use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
@@ -13,7 +15,6 @@ use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::{Attributes, Object, fips, key, make};
-use crate::secret::Secret;
 use crate::session::{Usage, strong_enough, usable};
 use crate::token::ClientToken;
 

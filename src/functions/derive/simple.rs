@@ -2,11 +2,12 @@
 //! (PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms", "Key derivation by data
 //! encryption", "Hash-based Key Derivation").
 
+use jeton_secret::Secret;
+
 use super::{Work, digest};
 use crate::backend::{CipherScheme, Direction};
 use crate::error::{Error, Result, require};
 use crate::mechanism::{Derivation, Params};
-use crate::secret::Secret;
 
 impl Work<'_> {
     pub(super) fn simple(&self, derivation: Derivation) -> Result<Secret> {

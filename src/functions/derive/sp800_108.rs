@@ -1,6 +1,8 @@
 //! SP 800-108: one or more keys from a pseudo-random function (PKCS#11 3.2, "SP800-108 Key
 //! Derivation").
 
+use jeton_secret::Secret;
+
 use super::{Additional, Derived, Guard, Work, check_received, parse_len, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
@@ -10,7 +12,6 @@ use crate::mechanism::{MacFunction, Params};
 use crate::object::make::Cut;
 use crate::object::template::Template;
 use crate::object::{Attributes, make};
-use crate::secret::Secret;
 
 impl Work<'_> {
     /// Derives the key of the call and the keys of the parameter. Creates all of them or none of

@@ -1,6 +1,8 @@
 //! TLS 1.0 to 1.2: the master secret, the keys of a connection, and keys for other protocols
 //! (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms").
 
+use jeton_secret::Secret;
+
 use super::guard::{is_copied, is_unreadable};
 use super::{Derived, Work, check_received};
 use crate::error::{Error, Result, require};
@@ -11,7 +13,6 @@ use crate::object::make::{self, Cut};
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, bits::Flag};
-use crate::secret::Secret;
 use crate::session::tls::prf;
 
 /// Length in bytes of a master secret, and of a pre-master secret with a version.

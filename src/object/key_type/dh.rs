@@ -5,6 +5,7 @@ use der::Sequence;
 
 use super::encoding::{decoded, encoded, integer, named, parameters, part, wrong};
 use super::*;
+use crate::backend::check_group;
 use crate::config::strict::DH_BITS;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(40);
@@ -43,8 +44,8 @@ pub(super) const FAMILY: Family = Family {
         encode_private,
         decode_private,
         generate_parameters,
-        check_parameters: |attributes, provider| {
-            provider.keys.check_group(bytes(attributes, A::PRIME)?, bytes(attributes, A::BASE)?)
+        check_parameters: |attributes, _| {
+            check_group(bytes(attributes, A::PRIME)?, bytes(attributes, A::BASE)?)
         },
         check_strict,
         ..KeyTypeRow::BASE

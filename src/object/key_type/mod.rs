@@ -5,6 +5,7 @@
 //! A new key type is a row in a family, and a new family is a line in [`FAMILIES`].
 
 use der::asn1::{ObjectIdentifier, UintRef};
+use jeton_secret::Secret;
 use pkcs8::PrivateKeyInfoRef;
 
 use super::Attributes;
@@ -15,7 +16,6 @@ use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::rule::Structure;
-use crate::secret::Secret;
 
 mod dh;
 mod dsa;

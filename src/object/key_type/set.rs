@@ -3,11 +3,11 @@
 
 use der::asn1::{ContextSpecific, OctetStringRef};
 use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
+use jeton_secret::with_wiped_frame;
 
 use super::encoding::{decoded, encoded, invalid, octets, part};
 use super::*;
 use crate::backend::{MlDsa, MlKem, SlhDsa};
-use crate::secret::with_wiped_frame;
 
 pub(super) const BASE: KeyTypeRow = KeyTypeRow {
     put_public: |attributes, parts| {

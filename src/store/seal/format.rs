@@ -8,6 +8,7 @@ use allocator_api2::vec::Vec as MappedVec;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use jeton_secret::{CIPHER_DEPTH, Mapped, Secret, wipe_stack};
 use tracing::error;
 
 use super::random;
@@ -16,7 +17,6 @@ use crate::backend::{AeadScheme, Hash, MacScheme, Provider};
 use crate::config::{Format, PinRules};
 use crate::error::{Error, Result};
 use crate::gate::{Gate, Permit};
-use crate::secret::{CIPHER_DEPTH, Mapped, Secret, wipe_stack};
 
 pub(super) const AEAD_KEY: usize = 32;
 pub(super) const TAG: usize = 16;

@@ -6,6 +6,7 @@
 
 use std::hash::Hasher;
 
+use jeton_secret::Secret;
 use siphasher::sip::SipHasher24;
 use smallvec::SmallVec;
 
@@ -14,7 +15,6 @@ use crate::config::Format;
 use crate::id::AttributeType as A;
 use crate::object::Attributes;
 use crate::object::value::Value;
-use crate::secret::Secret;
 
 /// The indexed attributes. A search compares other attributes object by object.
 const INDEXED: [A; 8] =

@@ -19,6 +19,7 @@ pub(in crate::store) mod inspection;
 pub(crate) mod sealing_key;
 pub mod summary;
 
+use jeton_secret::Secret;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tracing::error;
@@ -34,7 +35,6 @@ use crate::id::AttributeType;
 use crate::object::Attributes;
 use crate::object::attribute::{ObjectRules, ObjectTypes};
 use crate::object::value::Value;
-use crate::secret::Secret;
 use crate::store::{Change, Role, Row, Tag};
 
 pub use self::format::PinCost;
@@ -765,7 +765,7 @@ mod tests {
     fn the_token_key_is_locked_and_excluded_from_core_dumps() {
         let key = TokenKey::generate(Format::Standard).expect("a key");
         for bytes in [&key.bytes[..], key.indexer.key(), key.row_hasher.key()] {
-            crate::secret::assert_protected(bytes);
+            jeton_secret::assert_protected(bytes);
         }
     }
 }

@@ -9,12 +9,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use argon2::{Algorithm, Argon2, Params, Version};
+use jeton_secret::Secret;
 use tracing::error;
 
 use crate::config::{SealingSource, credentials};
 use crate::error::{Error, Result};
 use crate::file::open_chosen;
-use crate::secret::Secret;
 
 /// The shortest sealing key in bytes.
 pub(crate) const SHORTEST: usize = 32;

@@ -12,6 +12,7 @@
 
 use std::hash::Hasher;
 
+use jeton_secret::Secret;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
@@ -19,7 +20,6 @@ use super::format::hmac;
 use super::index::encode;
 use crate::config::Format;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 use crate::store::{Change, Row};
 
 /// The number of sums. Each commit writes all of them, and a wrong one makes all rows of its

@@ -3,8 +3,8 @@
 
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;
-use crate::backend::Direction;
-use crate::backend::modes::{BlockCipher, Chain, cs1};
+use crate::backend::api::Direction;
+use crate::backend::shared::modes::{BlockCipher, Chain, cs1};
 use crate::error::Result;
 
 /// AES in one direction.

@@ -2,10 +2,11 @@
 //! key. An AES cipher builds a new context only if the length of the nonce, the length of the tag
 //! or the direction changes.
 
+use jeton_secret::Secret;
+
 use super::super::ffi::{AeadCtx, CipherCtx};
-use crate::backend::{Aead, AeadScheme, Direction};
+use crate::backend::api::{Aead, AeadScheme, Direction};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn gcm(key: &[u8]) -> Result<Box<dyn Aead>> {
     Ok(Box::new(Gcm { kept: Kept::new(key)?, at_once: AeadCtx::aes_gcm(key)? }))

@@ -13,10 +13,11 @@ mod xts;
 
 use self::blocks::{Cbc, Ecb, OneWay};
 use super::ffi::Mode;
-use crate::backend::modes::{
+use crate::backend::api::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::shared::des3;
+use crate::backend::shared::modes::{
     BlockCipher, Blocks, Cfb, Ending, Kw, Kwp, Stream, Xts, collected, halves, tagged,
 };
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::Result;
 
 const BLOCK: usize = 16;

@@ -1,13 +1,13 @@
 //! Ciphers whose output has the length of the input at each step: CTR, OFB, CFB, ChaCha20, and GCM
 //! encryption.
 
+use jeton_secret::Secret;
+
 use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::BLOCK;
-use crate::backend::modes::renew_gcm;
-use crate::backend::symmetric::in_parts;
-use crate::backend::{AeadScheme, Cipher, Direction, Nonce, Renewal, SavedCipher, output};
+use crate::backend::api::{AeadScheme, Cipher, Direction, Nonce, Renewal, SavedCipher, in_parts, output};
+use crate::backend::shared::modes::renew_gcm;
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 pub(super) fn plain(
     mode: Mode,

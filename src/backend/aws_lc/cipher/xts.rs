@@ -2,8 +2,8 @@
 
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;
-use crate::backend::modes::{Whole, collected, within_unit};
-use crate::backend::{Cipher, Direction, output};
+use crate::backend::api::{Cipher, Direction, output};
+use crate::backend::shared::modes::{Whole, collected, within_unit};
 use crate::error::Result;
 
 /// Builds XTS from a key of 64 bytes.

@@ -3,10 +3,11 @@
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 
+use jeton_secret::wipe_stack;
+
 use super::{aws, check, owned, refused};
-use crate::backend::{AeadScheme, Direction};
+use crate::backend::api::{AeadScheme, Direction};
 use crate::error::{Error, Result, require};
-use crate::secret::wipe_stack;
 
 const BLOCK: usize = 16;
 /// The length of an `EVP_CIPHER` call has the type `int`. Longer inputs are split into parts of

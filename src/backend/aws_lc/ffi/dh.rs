@@ -4,9 +4,10 @@
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 
+use jeton_secret::Secret;
+
 use super::{Bignum, aws, check, owned, to_padded};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// Returns `base` to the power of `exponent`. The result is as long as the modulus. The modulus
 /// must be odd, and the base must be smaller than the modulus.

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 
 use super::{aws, check, owned};
-use crate::backend::Hash;
+use crate::backend::api::Hash;
 use crate::error::{Error, Result, require};
 
 /// Writes the digest of `data` to `out`, which has `hash.len()` bytes.

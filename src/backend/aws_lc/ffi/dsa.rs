@@ -4,10 +4,11 @@ use std::ffi::{c_uint, c_ulong};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
+use jeton_secret::{Secret, wipe_stack};
+
 use super::{Bignum, aws, check, failed, owned, refused, to_padded, to_secret};
-use crate::backend::DsaGroup;
+use crate::backend::api::DsaGroup;
 use crate::error::{Error, Result};
-use crate::secret::{Secret, wipe_stack};
 
 /// The depth in bytes to which the stack is wiped after a computation with the private value or a
 /// nonce.

@@ -4,10 +4,11 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
+use jeton_secret::{Secret, wipe_stack};
+
 use super::{Bignum, aws, check, check_key, failed, owned, refused, to_padded};
-use crate::backend::Curve;
+use crate::backend::api::Curve;
 use crate::error::{Error, Result, require};
-use crate::secret::{Secret, wipe_stack};
 
 /// The depth in bytes to which the stack is wiped after `ECDSA_do_sign`, which leaves the scalar
 /// there. The function hashes the scalar for its nonce, and wipes neither the first block of the

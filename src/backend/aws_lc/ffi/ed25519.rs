@@ -2,9 +2,10 @@
 
 use std::ffi::c_int;
 
+use jeton_secret::Secret;
+
 use super::{aws, check, refused};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 unsafe extern "C" {
     /// From `curve25519/internal.h`. AWS-LC exports this function, but aws-lc-sys does not declare

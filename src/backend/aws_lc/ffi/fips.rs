@@ -5,11 +5,12 @@
 
 use std::ffi::{CStr, c_int};
 
+use jeton_secret::Secret;
+
 use super::digest::hash;
 use super::{aws, equal, failed, functions_of_sets};
-use crate::backend::{Hash, MlKem};
+use crate::backend::api::{Hash, MlKem};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Repeats the integrity test and the self-tests.
 pub(crate) fn self_test() -> bool {

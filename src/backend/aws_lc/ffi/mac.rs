@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use super::cipher::{Mode, cipher};
 use super::digest::md;
 use super::{aws, check, owned};
-use crate::backend::Hash;
+use crate::backend::api::Hash;
 use crate::error::{Error, Result, require};
 
 /// Fills `out` with the output of PBKDF2 with HMAC.

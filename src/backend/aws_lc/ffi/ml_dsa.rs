@@ -4,10 +4,11 @@
 //! AWS-LC's EVP interface has no deterministic signatures. It also copies and looks up the key for
 //! each signature. `prefix` precedes the message or the digest (FIPS 204, 5.2 and 5.4).
 
+use jeton_secret::Secret;
+
 use super::{check, check_key, functions_of_sets, refused};
-use crate::backend::MlDsa;
+use crate::backend::api::MlDsa;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// Expands a seed (ML-DSA.KeyGen_internal). Returns the public key and the expanded private key.
 pub(crate) fn ml_dsa_expand(set: MlDsa, seed: &[u8; MlDsa::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {

@@ -3,10 +3,11 @@
 
 use std::ffi::c_int;
 
+use jeton_secret::Secret;
+
 use super::{failed, functions_of_sets, refused};
-use crate::backend::MlKem;
+use crate::backend::api::MlKem;
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 /// Expands a seed d || z (ML-KEM.KeyGen_internal). Returns the encapsulation key and the
 /// decapsulation key.

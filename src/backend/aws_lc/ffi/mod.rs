@@ -28,9 +28,9 @@ use std::ptr::NonNull;
 use aws_lc_fips_sys as aws;
 #[cfg(not(feature = "fips"))]
 use aws_lc_sys as aws;
+use jeton_secret::Secret;
 
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 pub(super) use cipher::{AeadCtx, CipherCtx, Mode, chacha20};
 pub(super) use dh::{is_prime, power, safe_prime};
@@ -186,7 +186,7 @@ fn refused(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Curve, Hash};
+    use crate::backend::api::{Curve, Hash};
 
     #[test]
     fn numbers_lose_their_leading_zeros() {

@@ -4,11 +4,12 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
+use jeton_secret::Secret;
+
 use super::digest::{md, names};
 use super::{Bignum, aws, check, failed, owned, refused, to_secret};
-use crate::backend::{Hash, RsaCrt, RsaPrivate};
+use crate::backend::api::{Hash, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// An owned RSA key, public or private. It never changes after its creation.
 pub(crate) struct Rsa(NonNull<aws::RSA>);

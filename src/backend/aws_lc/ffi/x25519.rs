@@ -1,8 +1,9 @@
 //! X25519 (RFC 7748).
 
+use jeton_secret::Secret;
+
 use super::{aws, refused};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// Returns the public key of a scalar, which the function clamps.
 pub(crate) fn x25519_public(scalar: &[u8; 32]) -> [u8; 32] {

@@ -4,16 +4,16 @@ use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit as _, Nonce, Tag};
 use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
+use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use crate::backend::AeadScheme;
-use crate::backend::modes::xor;
+use crate::backend::api::AeadScheme;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::rustcrypto::failed;
+use crate::backend::shared::modes::xor;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 /// Processes a whole message with a separate tag.
 pub(super) trait Detached: Send {

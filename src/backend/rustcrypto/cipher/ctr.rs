@@ -2,8 +2,8 @@
 
 use zeroize::Zeroizing;
 
-use crate::backend::modes::xor;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK};
+use crate::backend::shared::modes::xor;
 
 /// The number of keystream blocks that are computed at once.
 const BATCH: usize = 8;

@@ -1,11 +1,12 @@
 //! Authenticated ciphers for a sequence of messages. The AES key is expanded once; each message has
 //! its own nonce and additional data.
 
+use jeton_secret::Secret;
+
 use super::aead::{Ccm, ChaChaPoly, Detached, Gcm};
+use crate::backend::api::{Aead, AeadScheme};
 use crate::backend::rustcrypto::aes::Aes;
-use crate::backend::{Aead, AeadScheme};
 use crate::error::{Error, Result};
-use crate::secret::Secret;
 
 pub(super) fn aead(scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>> {
     Ok(Box::new(match scheme {

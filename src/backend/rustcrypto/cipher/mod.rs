@@ -13,10 +13,11 @@ pub(super) use aead::Gcm;
 
 use super::aes::{Aes, Block, OneWay};
 use super::clean::Clean;
-use crate::backend::modes::{
+use crate::backend::api::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::shared::des3;
+use crate::backend::shared::modes::{
     Blocks, Cbc, Cfb, Ecb, Ending, Kw, Kwp, Mode, Stream, Xts, collected, halves, tagged,
 };
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::Result;
 
 pub(super) struct AllCiphers;
@@ -35,7 +36,7 @@ impl Ciphers for AllCiphers {
 fn cipher(scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
     use CipherScheme as S;
     let aes = || OneWay::new(key, direction);
-    let cbc = |iv| Ok(Cbc::new(aes()?, direction, iv));
+    let cbc = |iv| aes().map(|aes| Cbc::new(aes, direction, iv));
     match scheme {
         S::AesEcb => Blocks::boxed(Ecb(aes()?), Ending::Whole, direction),
         S::AesCbc { iv, padded: false } => Blocks::boxed(cbc(iv)?, Ending::Whole, direction),

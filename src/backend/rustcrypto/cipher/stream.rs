@@ -3,14 +3,14 @@
 
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, ChaCha20Legacy};
+use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use crate::backend::modes::{Mode, Stream, xor};
+use crate::backend::api::{Cipher, Direction};
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
-use crate::backend::{Cipher, Direction};
+use crate::backend::shared::modes::{Mode, Stream, xor};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 #[derive(Clone)]
 pub(super) struct Ctr {

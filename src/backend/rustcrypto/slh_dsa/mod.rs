@@ -6,14 +6,16 @@ use std::sync::Arc;
 use self::params::Params;
 use self::sha2::Sha2;
 use self::shake::Shake;
+use jeton_secret::Secret;
+
+use super::random;
 use super::random::System;
-use super::{output, random};
-use crate::backend::prehash::{expect_len, prefix};
-use crate::backend::{
+use crate::backend::api::{
     Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, SlhDsa, Verifier,
+    output,
 };
+use crate::backend::shared::prehash::{expect_len, prefix};
 use crate::error::{Error, Result, require};
-use crate::secret::Secret;
 
 mod address;
 mod fors;

@@ -1,0 +1,43 @@
+//! When a token looks for changes of other processes the next time.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The pause after a check for changes is at least this number of times as long as the check. A
+/// check of a large token is slow.
+const SHARE: u128 = 16;
+
+/// The time of the next check for changes of other processes, for sessions that use keys and never
+/// search. A search always checks. The time is in seconds of a coarse clock, which is cheap to
+/// read.
+#[derive(Default)]
+pub(super) struct NextPoll(AtomicI64);
+
+impl NextPoll {
+    /// Returns whether a check is due. Returns `true` to one thread only.
+    pub(super) fn due(&self, now: i64) -> bool {
+        let due = self.0.load(Ordering::Relaxed);
+        let next = now.saturating_add(1);
+        now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Sets the time of the next check, after a check that began at `began`.
+    pub(super) fn pause_after(&self, began: Instant) {
+        let pause = began.elapsed().as_millis() * SHARE / 1000;
+        let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
+        self.0.store(second().saturating_add(pause), Ordering::Relaxed);
+    }
+
+    /// Makes the next use of a key check. The checks of all tokens are due at the same second, and
+    /// the tokens of a database share a connection. With a pause, only one of them would load its
+    /// changes each second.
+    pub(super) fn check_at_next_use(&self) {
+        self.0.store(second(), Ordering::Relaxed);
+    }
+}
+
+pub(super) fn second() -> i64 {
+    clock_gettime(ClockId::MonotonicCoarse).tv_sec
+}
