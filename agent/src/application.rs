@@ -125,7 +125,7 @@ impl Connection<'_> {
         Malformed::unless(usize::from(count) <= wire::MAX_CALLS)?;
         self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
         let turn = application.module.with_session(SessionHandle(session), |session| Ok(session.turn())).ok();
-        // A session that begins later has no turn here: the calls get the session that never exists.
+        // A session that begins later has no turn here: the calls get one that never exists.
         let session = if turn.is_some() { session } else { CK_INVALID_HANDLE };
         // Held during all calls: those of another request do not come between them.
         let mut latest = turn.as_deref().map(lock);

@@ -21,8 +21,8 @@ macro_rules! serve {
         $($take)*
         Malformed::unless($c.rest.next().is_none())?;
         let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
-        // SAFETY: all pointers are `NULL` or point to memory of the arguments, of which they have the
-        // lengths. Nothing else uses this memory.
+        // SAFETY: all pointers are `NULL` or point to memory of the arguments, of which they have
+        // the lengths. Nothing else uses this memory.
         let code = unsafe { function($($given)*) };
         #[allow(unused_mut, reason = "not every function writes")]
         let mut outputs: Vec<&Bytes> = Vec::new();

@@ -163,8 +163,8 @@ impl<'a> Memory<'a> {
         Span::written(&mut self.structs)
     }
 
-    /// Adds the lengths that the function said for attributes, 0 for those that it does not show, in
-    /// the order of the message, like the rooms.
+    /// Adds the lengths that the function said for attributes, 0 for those that it does not show,
+    /// in the order of the message, like the rooms.
     pub fn lengths(&self, lengths: &mut Vec<u64>) {
         for (bytes, part) in self.structs.chunks_exact(self.layout.size).zip(&self.parts) {
             match part {

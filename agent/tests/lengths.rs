@@ -1,6 +1,5 @@
-//! Lengths that no memory has, or that are not those of the memory: what the agent gives its core is
-//! always the length of memory that the agent made, and the application gets the code of the module
-//! in its own process.
+//! Lengths that no memory has, or that are not those of the memory. The agent gives its core the
+//! lengths of memory that it made, and the application gets the code of the module in process.
 
 #![allow(non_snake_case, reason = "the names of PKCS#11")]
 
@@ -200,7 +199,6 @@ struct Made<'a> {
     only_there: bool,
     next: usize,
     memory: Vec<Box<[u8]>>,
-    lens: Vec<Box<CK_ULONG>>,
     mechanism: Box<CK_MECHANISM>,
 }
 
@@ -224,8 +222,10 @@ impl Made<'_> {
 
     fn place(&mut self, exact: u64) -> *mut CK_ULONG {
         let len = self.len(exact, false);
-        self.lens.push(Box::new(len));
-        self.lens.last_mut().map_or(null_mut(), |len| &raw mut **len)
+        let place = self.memory::<CK_ULONG>();
+        // SAFETY: inside the memory.
+        unsafe { place.write_unaligned(len) };
+        place
     }
 
     fn template(&mut self) -> *mut CK_ATTRIBUTE {
@@ -258,8 +258,8 @@ macro_rules! call {
             None
         } else {
             let list = $m.module.functions_3_2().expect("a list");
-            // SAFETY: the pointers point to memory of their lengths. A longer length is one that the
-            // function refuses, or room that it does not need.
+            // SAFETY: the pointers point to memory of their lengths. A longer length is one that
+            // the function refuses, or room that it does not need.
             Some(unsafe { call!(^ list $name $($done)*) })
         }
     }};
@@ -384,7 +384,6 @@ fn every_length_of_every_function_gives_the_code_of_the_module_in_process() {
                             only_there: false,
                             next: 0,
                             memory: Vec::new(),
-                            lens: Vec::new(),
                             mechanism: Box::default(),
                         };
                         let code = call(&mut made);
@@ -493,6 +492,9 @@ fn every_length_in_a_parameter_gives_the_code_of_the_module_in_process() {
     assert!(seen.len() > 30, "{}", seen.len());
 }
 
+/// The code and the length; the type, the length and the value of each attribute within.
+type ArrayRead = (CK_RV, u64, Vec<(u64, u64, Vec<u8>)>);
+
 /// What an array attribute is read with, and what is there afterwards.
 fn read_array(
     session: &Session,
@@ -500,7 +502,7 @@ fn read_array(
     outer: (CK_ATTRIBUTE_TYPE, u64),
     inner: (CK_ATTRIBUTE_TYPE, u64),
     filler: u8,
-) -> (CK_RV, u64, Vec<(u64, u64, Vec<u8>)>) {
+) -> ArrayRead {
     let mut values = vec![vec![filler; MEMORY]; 4];
     let mut entries = vec![filler; MEMORY];
     if filler == 0 {

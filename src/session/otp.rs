@@ -157,8 +157,9 @@ const STRUCT: usize = POINTER + ULONG;
 const PARAM: usize = ULONG + POINTER + ULONG;
 
 /// Writes a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, in this order. Its pointers
-/// are addresses in `out`, which begins at `start` for the application. PKCS#11 3.2, "CK_OTP_SIGNATURE_INFO", requires one block that the caller
-/// owns. This function does not read or write memory through these pointers.
+/// are addresses in `out`, which begins at `start` for the application. PKCS#11 3.2,
+/// "CK_OTP_SIGNATURE_INFO", requires one block that the caller owns. This function does not read or
+/// write memory through these pointers.
 fn lay_out<const N: usize>(start: usize, params: [(u64, &[u8]); N], out: &mut [u8]) {
     let mut fields = Vec::with_capacity(STRUCT + N * PARAM);
     fields.extend_from_slice(&(start + STRUCT).to_ne_bytes());

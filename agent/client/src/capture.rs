@@ -17,8 +17,8 @@ use serde_bytes::Bytes;
 
 use crate::system::{self, Written};
 
-/// The array attributes of which the application's attributes have the types and the number of those
-/// of the object, by their positions in the arrays that contain them. The others may contain
+/// The array attributes of which the application's attributes have the types and the number of
+/// those of the object, by their positions in the arrays that contain them. The others may contain
 /// anything.
 pub type Known = BTreeSet<Vec<usize>>;
 
@@ -175,8 +175,8 @@ impl<'a> Results<'a> {
 }
 
 /// Takes what the function wrote to the structs of the application. Unchanged memory is not
-/// written, because it may be constant. If `known` grows, the next call with the same arguments gets
-/// the values in array attributes.
+/// written, because it may be constant. If `known` grows, the next call with the same arguments
+/// gets the values in array attributes.
 ///
 /// # Safety
 ///

@@ -296,8 +296,8 @@ unsafe fn take_back(
 }
 
 /// Attributes: those of a template, or those of `C_GetAttributeValue`. An application may pass an
-/// array that contains anything for an array attribute that the object lacks. So the first call asks
-/// which types it has, and the next one gets the values.
+/// array that contains anything for an array attribute that the object lacks. So the first call
+/// asks which types it has, and the next one gets the values.
 pub struct Template {
     first: *mut CK_ATTRIBUTE,
     count: u64,

@@ -1,6 +1,6 @@
 //! `CK_OTP_SIGNATURE_INFO`: the one output that contains pointers. They point into the same buffer.
-//! For an application of the agent they are offsets. The client replaces them by addresses of its own
-//! buffer.
+//! For an application of the agent they are offsets. The client replaces them by addresses of its
+//! own buffer.
 
 use cryptoki_sys::{CK_OTP_PARAM, CK_OTP_SIGNATURE_INFO};
 use jeton_names::structs::{OTP_COUNT, OTP_FIRST, OTP_VALUE, OTP_VALUE_LEN};

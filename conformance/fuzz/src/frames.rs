@@ -20,8 +20,8 @@ use super::*;
 
 /// The first session of an application.
 const SESSION: u64 = 1 << 17 | 1;
-/// What stands in an input for the handle of [`Token::nested`], which each process chooses. Both have
-/// the same number of bytes in a message.
+/// The handle of [`Token::nested`] in an input. Each process chooses another one, which has the
+/// same number of bytes in a message.
 const NESTED: u64 = 1 << 60 | 7;
 /// The inputs after which the token's file is restored: they may have changed it.
 const RUNS: usize = 500;
