@@ -2,7 +2,9 @@
 
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_ASYNC_DATA, CK_BYTE, CK_INVALID_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_UTF8CHAR,
+};
 use jeton::error::{Error, Result, require};
 use jeton::functions::{AsyncFunction, Completed};
 

@@ -1,6 +1,6 @@
 //! "Message digesting functions".
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::session::Operation;
 
 use crate::call::{call_in, call_session};

@@ -5,7 +5,7 @@
 //! C_DigestEncryptUpdate: if a call does not produce output, "then no plaintext is passed to the
 //! active digest operation").
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::backend::Direction;
 use jeton::session::Session;
 

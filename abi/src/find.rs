@@ -1,6 +1,6 @@
 //! "Object management functions": the search.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::error::{Error, Result, require};
 use jeton::functions::Module;
 use jeton::id::{ObjectHandle, SessionHandle};

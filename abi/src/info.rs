@@ -1,7 +1,7 @@
 //! "General-purpose functions": `C_GetInfo`, and the text and version fields of all info
 //! structures.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_INFO, CK_RV, CK_UTF8CHAR, CK_VERSION};
 
 use crate::call::call;
 use crate::input::Place;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use cryptoki_sys::*;
+use cryptoki_sys::CK_RV;
 use jeton::error::Error;
 use jeton::functions::Threads;
 
@@ -33,6 +33,8 @@ pub(crate) unsafe extern "C" fn C_Finalize(reserved: *mut c_void) -> CK_RV {
 
 #[cfg(test)]
 mod tests {
+    use cryptoki_sys::{CKF_OS_LOCKING_OK, CKR_ARGUMENTS_BAD};
+
     use super::*;
 
     #[test]

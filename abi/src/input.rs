@@ -5,7 +5,10 @@
 use std::mem::size_of;
 use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BYTE, CK_ULONG, CKA_DECAPSULATE_TEMPLATE, CKA_ENCAPSULATE_TEMPLATE,
+    CKF_ARRAY_ATTRIBUTE,
+};
 use jeton::error::{Error, Result, require};
 use jeton::functions::Output;
 use jeton::id::AttributeType;
@@ -284,6 +287,8 @@ fn overlap(data: &[u8], buffer: *const u8, room: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use std::ptr::{null, null_mut};
+
+    use cryptoki_sys::{CKA_ID, CKA_LABEL, CKA_UNWRAP_TEMPLATE, CKA_VALUE, CKA_WRAP_TEMPLATE};
 
     use super::*;
 

@@ -1,6 +1,8 @@
 //! "Key management functions": encapsulation and decapsulation.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
+};
 
 use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};

@@ -1,6 +1,6 @@
 //! "Key management functions": generation.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_ATTRIBUTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::error::{Error, Result};
 use jeton::functions::Started;
 

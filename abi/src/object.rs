@@ -3,7 +3,9 @@
 use std::mem::size_of;
 use std::ptr::copy_nonoverlapping;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_UNAVAILABLE_INFORMATION,
+};
 use jeton::error::{Error, Result, require};
 use jeton::id::AttributeType;
 use jeton::object::AttributeView;
@@ -229,6 +231,10 @@ fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
 mod tests {
     use std::ptr::null_mut;
 
+    use cryptoki_sys::{
+        CK_ATTRIBUTE_TYPE, CKA_ID, CKA_LABEL, CKA_MODULUS, CKA_SIGN, CKA_VALUE, CKA_VENDOR_DEFINED,
+        CKA_WRAP_TEMPLATE,
+    };
     use jeton::object::Shown;
 
     use super::*;

@@ -3,7 +3,7 @@
 //! These functions read the arguments while the session is locked. If an argument is refused, they
 //! end the operation.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_MECHANISM, CK_OBJECT_HANDLE};
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
 use jeton::functions::Output;

@@ -1,7 +1,7 @@
 //! "Parallel function management functions": two legacy functions. After `C_Initialize` they return
 //! only `CKR_FUNCTION_NOT_PARALLEL`, as the standard says.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_RV, CK_SESSION_HANDLE, CKR_FUNCTION_NOT_PARALLEL};
 
 use crate::call::always;
 

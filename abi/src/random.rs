@@ -1,6 +1,6 @@
 //! "Random number generation functions".
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 
 use crate::call::call_in;
 use crate::input::{In, buffer};

@@ -1,7 +1,7 @@
 //! Signatures with recovery of the data: `C_SignRecover*` of "Signing and MACing functions",
 //! `C_VerifyRecover*` of "Functions for verifying signatures and MACs".
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::session::{Operation, Session};
 
 use crate::operation::{function, init};

@@ -1,6 +1,6 @@
 //! "Signing and MACing functions". Data is copied for the core only if input and output overlap.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::session::{Operation, Session};
 
 use crate::operation::{function, init};

@@ -1,6 +1,6 @@
 //! "Functions for verifying signatures and MACs".
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::session::{Operation, Session};
 
 use crate::call::call_session;

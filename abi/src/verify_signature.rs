@@ -1,7 +1,7 @@
 //! `C_VerifySignature*` of "Functions for verifying signatures and MACs": the caller passes the
 //! signature before the data.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::session::Operation;
 
 use crate::call::call_session;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
+use cryptoki_sys::CKR_OK;
 use jeton::config::log;
 use jeton::error::Error;
 use jeton::functions::Module;

@@ -12,7 +12,7 @@ use jeton_agent_wire::{Function, Malformed, Parameter, functions, writes};
 use serde_bytes::Bytes;
 
 use crate::budget::{Budget, Unserved};
-use crate::given::*;
+use crate::given::{Buffer, Given, MechanismGiven, MessageGiven, Pointee, TemplateGiven, take_number};
 
 /// Takes the arguments of a function one after the other. The three lists are the statements that
 /// take them, the arguments of the C function, and the statements that report what it wrote.

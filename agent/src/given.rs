@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::ptr::{null_mut, slice_from_raw_parts};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_ATTRIBUTE, CK_MECHANISM, CK_RV, CK_ULONG, CKR_OK};
 use jeton_agent_wire::argument::{Argument, Content, Input};
 use jeton_agent_wire::channel::{KEPT, wipe};
 use jeton_agent_wire::image::{Image, Item, number};

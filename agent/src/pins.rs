@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_RV, CKR_OK, CKR_PIN_INCORRECT, CKS_RW_SO_FUNCTIONS, CKU_SO, CKU_USER};
 use jeton::error::Error;
 use jeton::functions::{Module, PinMark, User};
 use jeton::id::{SessionHandle, SlotId};

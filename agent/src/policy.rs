@@ -5,7 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_RV, CKF_LOGIN_REQUIRED, CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID,
+    CKR_OK, CKR_SESSION_COUNT, CKR_SLOT_ID_INVALID, CKU_USER,
+};
 use jeton::functions::Module;
 use jeton::id::{MechanismType, SessionHandle, SlotId};
 use jeton_agent_wire::layout::TOKEN_FLAGS;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED, CKF_TOKEN_INITIALIZED,
+    CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED, CKF_USER_PIN_LOCKED,
+};
 use jeton::functions::TokenInfo;
 use jeton_agent_wire::status::{OfApplication, OfClient, OfToken, PinState, Status};
 

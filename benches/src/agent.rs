@@ -6,17 +6,25 @@
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use jeton_child::{Child, UNLIMITED};
 use jeton_laboratory::memory::resident_of;
+use jeton_laboratory::{Interval, Machine, Table};
+use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
+use serde::{Deserialize, Serialize};
 
-use super::*;
-use crate::artefacts::{root, target_directory};
-use crate::child::{Reached, in_turns};
+use super::{AnyError, child};
+use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary, write_page};
+use crate::child::{Reached, Role, in_turns};
 use crate::names::SOFTHSM;
+use crate::operation::Boxed;
+use crate::scheme::{Aead, Scheme, named};
 use crate::store::shown;
-use crate::target::FINDABLE;
+use crate::target::{FINDABLE, Home, ModuleToken};
 
 /// The rounds. In each round, every row has a turn.
 const ROUNDS: usize = 15;

@@ -1,6 +1,10 @@
 //! The modules that the bench measures: the one that users get, and the one with the null backend.
 
-use super::*;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use super::AnyError;
 
 pub struct Artefacts {
     /// The module with both backends. The benches depend on it, so cargo builds it with them.

@@ -24,15 +24,12 @@ mod symmetric;
 
 use std::ffi::c_int;
 use std::hint::black_box;
-use std::ptr;
-use std::ptr::NonNull;
 
 use ::slh_dsa::{Sha2_128f, Sha2_128s};
-use aws_lc_sys as aws;
 use jeton::backend::{PublicParts, SlhDsa};
 
-use super::*;
-use crate::operation::{making, repeated};
+use crate::operation::{Boxed, making, repeated};
+use crate::scheme::{Aead, Kind, Pair, Scheme};
 
 pub use ml_kem::MlKemPair;
 use slh_dsa::SlhDsaPair;

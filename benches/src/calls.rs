@@ -3,9 +3,10 @@
 //! buffers. All other work goes through the safe client, which builds structures and vectors for
 //! each call.
 
-use jeton_client::Structure;
+use cryptoki_sys::*;
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
 
-use super::*;
+use crate::scheme::Aead;
 
 mod find;
 mod key;

@@ -1,6 +1,14 @@
 //! The child processes of the bench: their roles.
 
-use super::*;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use jeton_peers::TokenAccess;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::AnyError;
+use crate::artefacts::parameters;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {

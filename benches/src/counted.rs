@@ -1,11 +1,17 @@
 //! Keys whose uses are counted: the generation of LMS keys, and signatures with one use and with
 //! several uses in a commit. Writes `docs/benchmarks/counted.md`.
 
-use jeton_client::key_types::P256;
-use jeton_client::names;
-use jeton_peers::initialise;
+use std::fs::File;
+use std::time::Instant;
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::key_types::P256;
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User, names};
+use jeton_laboratory::{Interval, Machine, Table};
+use jeton_peers::{PIN, SO_PIN, initialise};
+
+use super::AnyError;
+use crate::artefacts::{Artefacts, parameters, temporary, write_page};
 use crate::store::{shown, write_to_disk};
 
 const TURNS: usize = 11;

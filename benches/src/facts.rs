@@ -1,6 +1,12 @@
 //! Facts that criterion does not keep, as JSON files beside its data.
 
-use super::*;
+use std::fs;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::AnyError;
 use crate::artefacts::data_directory;
 
 #[derive(Default, Serialize, Deserialize)]

@@ -9,14 +9,18 @@ mod start;
 mod symmetric;
 mod threads;
 
+use std::env;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::*;
-use crate::baseline::{self, BaselinePair};
+use super::{AnyError, facts};
+use crate::artefacts::Artefacts;
 use crate::facts::Run;
 use crate::names::BASELINE;
+use crate::operation::Boxed;
 use crate::rows::{self, Maker, Row};
 use crate::suite::{ALL, Rows, Suite};
+use crate::target::{ModuleToken, Outcome};
 
 /// Measures all groups that the command line asks for, with tokens below `directory`.
 pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), AnyError> {

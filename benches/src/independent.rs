@@ -3,7 +3,7 @@
 
 use jeton::backend::{Provider, PublicParts};
 
-use super::*;
+use crate::scheme::{Kind, Scheme};
 
 /// Panics unless every library accepts the signature and rejects it for another input. A row that
 /// is fast and wrong must not enter a table.

@@ -2,11 +2,16 @@
 //! memcheck each run a child twice, with 500 and with 2500 repetitions. The difference between the
 //! two counts, divided by 2000, is the cost of one repetition.
 
-use super::*;
+use std::path::Path;
+use std::process::Command;
+
+use super::{AnyError, child};
+use crate::artefacts::{Artefacts, temporary};
 use crate::baseline;
-use crate::child::Repeated;
+use crate::child::{Instance, Repeated, Role};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
-use crate::target::Findable;
+use crate::scheme::{Aead, Scheme, named};
+use crate::target::{Findable, Home, ModuleToken, Outcome};
 
 const COUNTS: [u64; 2] = [500, 2500];
 

@@ -42,25 +42,5 @@ pub mod timing;
 pub mod tokens;
 mod turns;
 
-use std::env;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use cryptoki_sys::*;
-use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_laboratory::{Interval, Machine, Table, median};
-use jeton_peers::{Known, PIN, SO_PIN, Sandbox, TokenAccess, open_token};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-
-use self::artefacts::{Artefacts, parameters, temporary, write_page};
-use self::child::{Instance, Role};
-use self::operation::Boxed;
-use self::scheme::{Aead, Kind, Pair, Scheme, named};
-use self::settings::Settings;
-use self::target::{Home, ModuleToken, Outcome, aes_object};
-
 /// An error whose text the command prints.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;

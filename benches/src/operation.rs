@@ -1,8 +1,7 @@
 //! An operation that is timed: repeated between two readings of the clock.
 
 use std::marker::PhantomData;
-
-use super::*;
+use std::time::{Duration, Instant};
 
 pub trait Operation {
     /// Returns the time of this number of repetitions, without preparation and clean-up.

@@ -8,12 +8,14 @@ mod plots;
 mod tables;
 mod words;
 
-use jeton_laboratory::figure::nanoseconds as time;
+use std::fs;
+use std::path::Path;
+
+use jeton_laboratory::Table;
 use jeton_peers::write_between;
 
-use super::*;
+use super::AnyError;
 use crate::artefacts::root;
-use crate::names::shown;
 
 use data::Data;
 

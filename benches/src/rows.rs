@@ -1,12 +1,17 @@
 //! The rows: the modules on this machine, with a token each.
 
 use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
-use jeton_client::SlotId;
+use jeton_client::{Failure, Module, SlotId};
+use jeton_peers::{Known, Sandbox, TokenAccess, open_token};
 
-use super::*;
+use crate::artefacts::{Artefacts, parameters};
 use crate::facts::RowFacts;
 use crate::suite::{ALL, Suite};
+use crate::target::{Home, ModuleToken, Outcome};
 
 /// The variable that names more modules: `name=/path/to/module.so,token label,PIN;…`.
 pub const MODULES: &str = "JETON_BENCH_MODULES";

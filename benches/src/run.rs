@@ -1,7 +1,12 @@
 //! The run of `cargo bench`, and the work of all child processes of the benches.
 
-use super::*;
-use crate::artefacts::{data_directory, target_directory};
+use std::{env, fs};
+
+use super::{AnyError, child};
+use crate::artefacts::{Artefacts, data_directory, target_directory, temporary};
+use crate::child::Role;
+#[cfg(feature = "parse")]
+use crate::parse;
 use crate::{agent, groups, instructions, rows, settings, startup, store, timing, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.

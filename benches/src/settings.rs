@@ -1,6 +1,7 @@
 //! The durations of the bench.
 
-use super::*;
+use std::env;
+use std::time::Duration;
 
 /// The variable that asks for the short mode. `--quick` on the command line does the same, and
 /// measures fewer tokens.

@@ -1,10 +1,19 @@
 //! File size, loading time and memory. A fresh process measures each time and each use of memory.
 
-use jeton_laboratory::memory::resident;
+use std::path::Path;
+use std::time::Instant;
+use std::{env, fs};
 
-use super::*;
-use crate::child::Objects;
+use jeton_client::{Access, Module, User};
+use jeton_laboratory::memory::resident;
+use jeton_peers::PIN;
+
+use super::{AnyError, child, facts};
+use crate::artefacts::{Artefacts, temporary};
+use crate::child::{Instance, Objects, Role};
 use crate::facts::{Memory, Startup};
+use crate::settings::Settings;
+use crate::target::{Home, ModuleToken, aes_object};
 
 const BACKEND: &str = "aws-lc";
 const LOADS: usize = 21;

@@ -2,20 +2,28 @@
 //! and the delay until another process notices a change. The turns of the two stores alternate.
 //! Writes `docs/benchmarks/store.md`.
 
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cryptoki_sys::{CKA_LABEL, CKA_SIGN, CKM_ECDSA, CKR_KEY_HANDLE_INVALID};
 use jeton_child::Child;
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_laboratory::figure::nanoseconds;
+use jeton_laboratory::{Interval, Machine, Table, median};
+use jeton_peers::PIN;
 
-use super::*;
-use crate::child::{Work, in_turns};
+use super::{AnyError, child};
+use crate::artefacts::{Artefacts, write_page};
+use crate::child::{Instance, Role, Work, in_turns};
 use crate::instructions;
 use crate::names::SIGNATURE;
+use crate::scheme::{Scheme, named};
 use crate::server::{Server, USER, binaries};
-use crate::target::token_key;
+use crate::target::{Home, ModuleToken, aes_object, token_key};
 
 const TURNS: usize = 15;
 const CHANGES: usize = 40;

@@ -1,13 +1,16 @@
 //! Passes groups of rows to criterion.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 
-use super::*;
 use crate::facts::{Filled, LeftOut, Turns};
 use crate::names::{BASELINE, BASELINE_AGAIN, JETON};
+use crate::operation::Boxed;
+use crate::settings::Settings;
+use crate::target::Outcome;
 use crate::turns;
 
 /// The rows of a group. A row that is not available has a reason instead.

@@ -5,8 +5,9 @@ mod template;
 
 use cryptoki_sys::{CK_OBJECT_HANDLE, CKA_EC_POINT, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE};
 use jeton::backend::PublicParts;
+use jeton_client::Attribute;
 
-use super::*;
+use crate::scheme::{Kind, Pair};
 
 pub use module::{ModuleToken, creation, token_key};
 pub use template::{FINDABLE, Findable, aes_object};

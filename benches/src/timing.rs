@@ -7,8 +7,17 @@
 //! usual limit of this test, is a possible leak. |t| above 10 is a leak, as in the program dudect.
 //! With more samples |t| grows if there is a leak, and stays small if not.
 
-use super::*;
-use crate::child::of_role;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cryptoki_sys::*;
+use jeton_client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, User};
+use jeton_peers::{PIN, TokenAccess, open_token};
+
+use super::AnyError;
+use crate::artefacts::{Artefacts, parameters, temporary};
+use crate::child::{Role, of_role};
 
 /// The default duration of an experiment in seconds. `JETON_TIMING_SECONDS` changes it.
 const SECONDS: u64 = 20;

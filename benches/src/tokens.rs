@@ -2,11 +2,18 @@
 //! token after the other. Each figure is the median of fresh processes. Writes
 //! `docs/benchmarks/tokens.md`.
 
-use cryptoki_sys::{CKA_LABEL, CKA_SIGN, CKM_ECDSA};
-use jeton_laboratory::memory::resident;
+use std::fs;
+use std::time::{Duration, Instant};
 
-use super::*;
-use crate::child::Library;
+use cryptoki_sys::{CKA_LABEL, CKA_SIGN, CKF_USER_PIN_INITIALIZED, CKM_ECDSA};
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
+use jeton_laboratory::memory::resident;
+use jeton_laboratory::{Machine, Table, median};
+use jeton_peers::{Known, PIN, SO_PIN, Sandbox};
+
+use super::{AnyError, child};
+use crate::artefacts::{Artefacts, parameters, temporary, write_page};
+use crate::child::{Library, Role};
 use crate::target::token_key;
 
 const COUNTS: [usize; 3] = [10, 1_000, 10_000];

@@ -1,8 +1,12 @@
 //! Measures operations in turns of a few milliseconds. A disturbance of a shared machine then
 //! affects all of them, unlike rows that are measured one after the other.
 
-use super::*;
+use std::time::Duration;
+
+use jeton_laboratory::Interval;
+
 use crate::facts::Turns;
+use crate::operation::Boxed;
 
 /// The number of rounds. In a round each operation has one turn. Every other round is in reverse
 /// order.

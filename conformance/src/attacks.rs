@@ -41,14 +41,12 @@ use std::cell::RefCell;
 use std::ops::Deref;
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, Session, Structure, User};
+use jeton_client::{Failure, Session, User};
 
-use crate::fixture::{Answer, Fixture, P256, X25519, code_name, hex};
+use self::keys::{Prepare, VICTIM, flag};
+use crate::fixture::{Answer, Fixture, code_name};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
-use keys::Guarded::{ForTrusted, Kept, Open, Wrappable};
-use keys::*;
-use tools::*;
 
 mod allowed;
 mod classic;

@@ -2,10 +2,10 @@
 //! a situation and the allowed return codes.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Session, Structure, names};
+use jeton_client::{Attribute, Mechanism, ObjectHandle, Structure};
 
-use self::calls::*;
-use crate::fixture::*;
+use self::calls::Calls;
+use crate::fixture::{Answer, Fixture, Key, NO_OBJECT, code_name};
 use crate::functions;
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};

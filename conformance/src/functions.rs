@@ -1,7 +1,7 @@
 //! Calls the functions of the standard with harmless arguments to see whether the module implements
 //! them.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_ULONG, CKF_DONT_BLOCK, CKM_SHA256, CKR_FUNCTION_NOT_SUPPORTED, CKR_OK};
 use jeton_client::{Arg, FUNCTIONS, Function, Kind, Mechanism, Module};
 
 use crate::fixture::{Answer, Fixture, NO_SESSION, code_name};

@@ -2,10 +2,9 @@
 //! works, such as a known answer, a round trip, or a comparison with other mechanisms.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Mechanism, Memory, ObjectHandle, Structure, names};
+use jeton_client::{Mechanism, ObjectHandle, names};
 
-use crate::cases::{cipher_works, decapsulate, encapsulate, hash_sign};
-use crate::fixture::*;
+use crate::fixture::{Answer, Fixture, Pair, able, bytes, ensure, number, open_key, signed, with};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 

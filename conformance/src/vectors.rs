@@ -1,6 +1,6 @@
 //! Published test vectors through the C interface. `C_CreateObject` imports the keys.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CKR_DEVICE_ERROR, CKR_GENERAL_ERROR, CKR_HOST_MEMORY};
 use jeton_client::{Failure, names};
 use jeton_vectors::{Miss, Set};
 

@@ -1,7 +1,10 @@
 //! The ten algorithms of a CA, one row each. A profile names the algorithm of a CA and that of its
 //! subscribers.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_ATTRIBUTE_TYPE, CK_ULONG, CKA_EC_POINT, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE, CKP_ML_DSA_44,
+    CKP_ML_DSA_65, CKP_ML_DSA_87, CKP_SLH_DSA_SHA2_128F,
+};
 use der::asn1::{BitString, Null, ObjectIdentifier, OctetStringRef, UintRef};
 use der::{Any, Decode, Encode};
 use jeton_client::{Failure, key_types};

@@ -30,23 +30,6 @@ mod undisturbed;
 mod verify;
 mod workers;
 
-use std::path::Path;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
-
-use der::{Decode, Encode};
-use jeton_laboratory::{Interval, Ratio, spread};
-use jeton_pki::certificate::Signer;
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use spki::SubjectPublicKeyInfoOwned;
-
-use self::engine::Engine;
-use self::job::Event;
-use self::parts::{InParts, each_part, in_parts};
-use crate::algorithm::{Algorithm, Key, Profile};
-use crate::{Error, Result};
-
 pub use child::{BatchChild, TakesTurns, run_child};
 pub use database::{Database, DocumentSize};
 pub use in_process::InProcess;

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub use table::{Settings, print};
 pub(crate) use table::{has_rsa_subscribers, rsa_keys};
 
-use crate::about::{About, module_text};
+use crate::about::About;
 use crate::pipeline::Outcome;
 use crate::selection::{IN_PROCESS, shown};
 

@@ -17,16 +17,6 @@ mod key;
 mod measure;
 mod report;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use rustls::sign::CertifiedKey;
-use serde::{Deserialize, Serialize};
-
-use self::case::name_of;
-use self::handshake::Pair;
-use crate::{Error, Result};
-
 pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
 pub use child::CaseChild;
 pub use measure::{Case, CaseTurn, Latency, MeasuredCase, Options, Side, Sides, Turn};

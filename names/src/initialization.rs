@@ -3,7 +3,10 @@
 
 use std::ffi::c_void;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_C_INITIALIZE_ARGS, CK_FLAGS, CK_RV, CKF_LIBRARY_CANT_CREATE_OS_THREADS, CKF_OS_LOCKING_OK,
+    CKR_ARGUMENTS_BAD, CKR_CANT_LOCK, CKR_OK,
+};
 
 /// The greatest length of the library parameters in bytes, with the NUL. It is enough for several
 /// paths.

@@ -8,7 +8,11 @@
 
 use std::mem::{offset_of, size_of};
 
-use crate::source::*;
+use cryptoki_sys::*;
+
+use crate::source::{
+    CKA_JETON_COPIED, CKA_JETON_INCARNATION, CKA_JETON_NEXT_KEY, CKA_JETON_USES, CKA_JETON_USES_LEFT,
+};
 
 /// A struct.
 #[derive(Debug)]

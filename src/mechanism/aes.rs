@@ -1,7 +1,8 @@
 //! AES (PKCS#11 3.2, "AES" to "AES key wrap").
 
 use super::flow::Wrapping;
-use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, Shape, Wraps};
+use super::row::CRYPTS_MESSAGES;
+use super::{Action, MacFunction, MechanismRow, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::mechanism_flag::{SIGN, VERIFY};
 use crate::id::{KeyType, MechanismType as M};

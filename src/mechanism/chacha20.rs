@@ -2,7 +2,8 @@
 //! Salsa20/Poly1305").
 
 use super::flow::Wrapping;
-use super::{Action, CRYPTS_MESSAGES, MechanismRow};
+use super::row::CRYPTS_MESSAGES;
+use super::{Action, MechanismRow};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::{KeyType, MechanismType as M};
 

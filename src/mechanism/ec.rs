@@ -3,7 +3,9 @@
 use super::flow::{Extent, Inputs, KeyFlow, Sizes, Wrapping};
 use super::{Action, Asymmetric, Derivation, MechanismRow, Params, PointForm, Primitive, Shape, Wraps};
 use crate::backend::{Hash, Scheme};
-use crate::id::mechanism_flag::*;
+use crate::id::mechanism_flag::{
+    DECAPSULATE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, ENCAPSULATE, UNWRAP, WRAP,
+};
 use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a curve's order in bits.

@@ -38,7 +38,6 @@ pub use row::{
     Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
     Standing, Wraps,
 };
-use row::{CRYPTS_MESSAGES, SIGNS};
 
 /// The rows of each family. The order inside a family has no meaning.
 const FAMILIES: &[&[MechanismRow]] = &[

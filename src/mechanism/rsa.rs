@@ -3,7 +3,9 @@
 use super::flow::{KeyFlow, Wrapping};
 use super::{Action, Asymmetric, MechanismRow, Primitive, Shape, Wraps};
 use crate::backend::Hash;
-use crate::id::mechanism_flag::*;
+use crate::id::mechanism_flag::{
+    DECAPSULATE, DECRYPT, ENCAPSULATE, ENCRYPT, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP,
+};
 use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes in bits of a modulus that the backends use.

@@ -3,7 +3,8 @@
 //! pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5).
 
 use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
-use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, SIGNS, Shape};
+use super::row::SIGNS;
+use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, Shape};
 use crate::backend::Hash;
 use crate::id::mechanism_flag::{SIGN, VERIFY};
 use crate::id::{KeyType, MechanismType as M};

@@ -29,17 +29,3 @@ mod report;
 mod target;
 pub mod token;
 pub mod token_file;
-
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Termination};
-
-use clap::{Args, Subcommand};
-use der::Decode;
-use jeton_client::text::{hex, shown};
-use jeton_peers::printed;
-use jeton_tool::client::{Access, ObjectHandle, Session};
-use jeton_tool::register::{Entry, Register};
-use jeton_tool::{Cause, Error};
-use serde::Serialize;
-use x509_cert::Certificate;
-use zeroize::Zeroizing;

@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_BYTE, CK_FLAGS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CKF_END_OF_MESSAGE,
+};
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
 use jeton::functions::Output;

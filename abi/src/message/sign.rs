@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton::functions::Output;
 use jeton::session::{Operation, Session};
 

@@ -1,9 +1,19 @@
 //! The parameters of ciphers with a secret key.
 
-use jeton::backend::CipherScheme;
+use std::mem::size_of;
+
+use cryptoki_sys::{
+    CK_AES_CTR_PARAMS, CK_CCM_PARAMS, CK_CHACHA20_PARAMS, CK_GCM_PARAMS, CK_SALSA20_CHACHA20_POLY1305_PARAMS,
+    CK_ULONG,
+};
+use jeton::backend::{AeadScheme, CipherMode, CipherScheme, GcmParams};
+use jeton::error::{Error, Result, require};
+use jeton::mechanism::Params;
 use jeton_names::structs::{AAD, GcmWithoutBits};
 
-use super::*;
+use super::{bounded, copy, nonce, read};
+use crate::input::In;
+use crate::number::wide;
 
 /// Maximum length in bytes of a message that the caller may announce for CCM. CCM holds the full
 /// message in memory before it returns output.
@@ -214,6 +224,11 @@ const NONCE_BITS: CK_ULONG = 8 * NONCE_BYTES;
 #[cfg(test)]
 mod tests {
     use std::ptr::{null, null_mut};
+
+    use cryptoki_sys::{
+        CKM_AES_CCM, CKM_AES_GCM, CKM_AES_GMAC, CKM_AES_KEY_WRAP, CKM_AES_KEY_WRAP_KWP, CKM_CHACHA20,
+        CKM_CHACHA20_POLY1305,
+    };
 
     use super::super::testing::{BYTES, HUGE, INVALID, SOME, invoke, with};
     use super::*;

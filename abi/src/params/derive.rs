@@ -1,11 +1,15 @@
 //! The parameters of mechanisms that derive a key from another key.
 
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result, require};
 use jeton::mechanism::AgreementKdf::{self, OneStep, X963};
-use jeton::mechanism::HkdfSalt;
-use jeton_names::structs::{KEY_BITS, PEER};
+use jeton::mechanism::{HkdfSalt, Params};
+use jeton_names::structs::{DATA, KEY_BITS, PEER};
 
-use super::*;
-use crate::number::object;
+use super::{Parts, boolean, copy, hash, named, read};
+use crate::input::In;
+use crate::number::{object, wide};
 
 /// Maximum length of a "Big integer" in bytes: a Diffie-Hellman public value of 8192 bits with
 /// leading zeros.

@@ -1,8 +1,14 @@
 //! The parameters of IKE (PKCS#11 3.2, "IKE mechanism parameters").
 
+use cryptoki_sys::{
+    CK_BBOOL, CK_IKE_PRF_DERIVE_PARAMS, CK_IKE1_EXTENDED_DERIVE_PARAMS, CK_IKE1_PRF_DERIVE_PARAMS,
+    CK_IKE2_PRF_PLUS_DERIVE_PARAMS, CK_OBJECT_HANDLE,
+};
+use jeton::error::{Error, Result, require};
 use jeton::id::ObjectHandle;
+use jeton::mechanism::Params;
 
-use super::*;
+use super::{Parts, boolean, prf};
 use crate::number::object;
 
 pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {
@@ -41,6 +47,7 @@ fn key(present: CK_BBOOL, handle: CK_OBJECT_HANDLE) -> Result<Option<ObjectHandl
 
 #[cfg(test)]
 mod tests {
+    use cryptoki_sys::{CK_FALSE, CK_TRUE, CKM_IKE_PRF_DERIVE, CKM_SHA256_HMAC};
     use jeton::backend::Hash;
     use jeton::mechanism::MacFunction;
 

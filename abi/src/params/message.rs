@@ -5,11 +5,19 @@
 //! lengths. A struct for another cipher is refused.
 
 use std::ffi::c_void;
+use std::mem::size_of;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
+use cryptoki_sys::*;
+use jeton::backend::AeadScheme;
+use jeton::error::{Error, Result, require};
+use jeton::id::MechanismType;
 use jeton::mechanism::message::{Generator, MessageParams};
+use jeton::mechanism::{Mechanism, MechanismRow, Params};
 
-use super::*;
+use super::{cipher, mechanism, named, read};
+use crate::input::In;
+use crate::number::wide;
 
 pub(super) const GENERATORS: [(CK_ULONG, Generator); 5] = [
     (CKG_NO_GENERATE, Generator::None),

@@ -13,7 +13,7 @@ use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
 use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Shape};
-use jeton_names::structs::{self as table, DATA, Flow, Layout, Len, Target};
+use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
 use jeton_secret::try_boxed;
 use tracing::debug;
 

@@ -1,8 +1,18 @@
 //! The parameters of one-time passwords.
 
+use std::mem::size_of;
+
+use cryptoki_sys::{
+    CK_OTP_CHALLENGE, CK_OTP_COUNTER, CK_OTP_FLAGS, CK_OTP_OUTPUT_FORMAT, CK_OTP_OUTPUT_LENGTH, CK_OTP_PARAM,
+    CK_OTP_PARAMS, CK_OTP_PIN, CK_OTP_TIME, CK_ULONG,
+};
+use jeton::error::{Error, Result, require};
+use jeton::mechanism::Params;
 use jeton_names::structs::OTP_PARAMS;
 
-use super::*;
+use super::{copy, read};
+use crate::input::In;
+use crate::number::wide;
 
 /// The length of a counter in bytes (PKCS#11 3.2, "OATH HOTP secret key objects").
 const COUNTER: u64 = 8;
@@ -67,6 +77,8 @@ unsafe fn number(param: &CK_OTP_PARAM) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use std::ptr::from_ref;
+
+    use cryptoki_sys::{CK_FLAGS, CK_OTP_FORMAT_DECIMAL, CK_OTP_PARAM_TYPE, CKF_USER_FRIENDLY_OTP, CKM_HOTP};
 
     use super::super::testing::{HUGE, INVALID, length, with};
     use super::*;

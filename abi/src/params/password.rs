@@ -1,10 +1,20 @@
 //! The parameters of PBKDF2 (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation mechanism parameters").
 
+use cryptoki_sys::{
+    CK_PKCS5_PBKD2_PARAMS2, CK_ULONG, CKP_PKCS5_PBKD2_HMAC_SHA1, CKP_PKCS5_PBKD2_HMAC_SHA224,
+    CKP_PKCS5_PBKD2_HMAC_SHA256, CKP_PKCS5_PBKD2_HMAC_SHA384, CKP_PKCS5_PBKD2_HMAC_SHA512,
+    CKP_PKCS5_PBKD2_HMAC_SHA512_224, CKP_PKCS5_PBKD2_HMAC_SHA512_256, CKZ_SALT_SPECIFIED,
+};
+use jeton::backend::Hash;
+use jeton::error::{Error, Result, require};
+use jeton::mechanism::Params;
 use jeton::mechanism::password::Password;
-use jeton_names::structs::{ITERATIONS, PASSWORD_LIMIT};
+use jeton_names::structs::{DATA, ITERATIONS, PASSWORD_LIMIT};
 use jeton_secret::Secret;
 
-use super::*;
+use super::{copy, named, read};
+use crate::input::In;
+use crate::number::wide;
 
 /// The first number that is too large for an address of a process. Linux gives a process that does
 /// not ask for more 48 bits on aarch64, and 47 bits on x86-64.
@@ -67,6 +77,8 @@ unsafe fn password_len(given: CK_ULONG) -> Result<CK_ULONG> {
 #[cfg(test)]
 mod tests {
     use std::ptr::null_mut;
+
+    use cryptoki_sys::{CK_PKCS5_PBKD2_PARAMS, CKM_PKCS5_PBKD2};
 
     use super::super::testing::{HUGE, INVALID, SOME, with};
     use super::*;

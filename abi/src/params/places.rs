@@ -1,12 +1,14 @@
 //! The output pointers of `C_DeriveKey`: `phKey`, and the pointers inside parameter structs for
 //! further keys, a version, initialisation vectors or bytes.
 
+use cryptoki_sys::*;
+use jeton::error::{Error, Result, require};
 use jeton::functions::{Additional, Connection, Derived};
-use jeton::mechanism::{Action, Derivation, KeyExchange};
+use jeton::mechanism::{Action, Derivation, KeyExchange, Mechanism, Params, Shape};
 use jeton_secret::Secret;
 
-use super::*;
-use crate::input::Place;
+use super::{read, sp800_108};
+use crate::input::{In, Place};
 use crate::number::{length, narrow};
 
 /// The output pointers of a derivation.

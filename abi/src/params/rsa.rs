@@ -1,8 +1,14 @@
 //! The parameters of RSA: PSS, OAEP, and key wrapping with a fresh AES key.
 
-use jeton_names::structs::PSS_SALT;
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result, require};
+use jeton::mechanism::Params;
+use jeton_names::structs::{DATA, PSS_SALT};
 
-use super::*;
+use super::{copy, hash, named, read};
+use crate::input::In;
+use crate::number::wide;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").
 const MASKS: [(CK_RSA_PKCS_MGF_TYPE, Hash); 9] = [

@@ -1,8 +1,13 @@
 //! The parameters of signatures and MACs. The parameters of RSA are in the file `rsa.rs`.
 
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result, require};
+use jeton::mechanism::Params;
 use jeton_names::structs::MAC;
 
-use super::*;
+use super::{Parts, boolean, hash, named, read};
+use crate::number::wide;
 
 /// Whether signatures with a hedge variant are deterministic. PKCS#11 3.2, "ML-DSA Signature":
 /// `CKH_HEDGE_PREFERRED` leaves the choice to the token. This token then makes hedged signatures.

@@ -1,12 +1,15 @@
 //! The parameters of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
+use cryptoki_sys::*;
+use jeton::error::{Error, Result, require};
 use jeton::functions::Additional;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
-use jeton_names::structs::FIELDS;
+use jeton::mechanism::{MacFunction, Params};
+use jeton_names::structs::{DATA, FIELDS};
 
-use super::*;
-use crate::input::template;
-use crate::number::object;
+use super::{boolean, copy, items, prf, read};
+use crate::input::{In, template};
+use crate::number::{object, wide};
 
 /// Maximum width of a counter in bits (SP 800-108, 4).
 const MAX_COUNTER: u64 = 32;
@@ -150,6 +153,8 @@ fn once(fields: &[Field]) -> Result<()> {
 mod tests {
     use std::mem::size_of;
     use std::ptr::{from_ref, null_mut};
+
+    use jeton::backend::Hash;
 
     use super::super::testing::{HUGE, INVALID, SOME, length, with};
     use super::*;

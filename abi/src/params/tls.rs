@@ -1,10 +1,14 @@
 //! The parameters of TLS (PKCS#11 3.2, "SSL mechanism parameters", "TLS 1.2 mechanism parameters").
 //! The file `places.rs` reads their output pointers.
 
+use cryptoki_sys::*;
+use jeton::error::{Error, Result, require};
+use jeton::mechanism::Params;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton_names::structs::TLS_BITS;
+use jeton_names::structs::{DATA, TLS_BITS};
 
-use super::*;
+use super::{Parts, boolean, hash, read};
+use crate::number::wide;
 
 /// The length in bytes of `verify_data` in TLS 1.0 and 1.1, and the minimum length in TLS 1.2.
 const VERIFY_DATA: u64 = 12;

@@ -2,15 +2,24 @@
 //! `CK_CCM_WRAP_PARAMS`. They have the fields of the parameters of `C_Encrypt`, and also a nonce
 //! generator. The functions accept the parameters of `C_Encrypt` too, which have other lengths.
 
+use std::mem::size_of;
 use std::ptr::null_mut;
 
-use jeton::backend::CipherScheme;
+use cryptoki_sys::{
+    CK_BYTE, CK_CCM_PARAMS, CK_CCM_WRAP_PARAMS, CK_GCM_WRAP_PARAMS, CK_GENERATOR_FUNCTION, CK_MECHANISM,
+};
+use jeton::backend::{AeadScheme, CipherScheme};
+use jeton::error::{Error, Result, require};
+use jeton::id::MechanismType;
 use jeton::mechanism::message::MessageParams;
+use jeton::mechanism::{Mechanism, MechanismRow, Params};
 use jeton_names::structs::GcmWithoutBits;
 
 use super::cipher::{ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
-use super::*;
+use super::{mechanism, named, read};
+use crate::input::In;
+use crate::number::wide;
 
 /// Reads the mechanism of `C_WrapKey`. Also returns the nonce if the parameter has a nonce
 /// generator.
@@ -134,6 +143,10 @@ fn message(scheme: &CipherScheme, generated: Generated) -> Result<Message> {
 mod tests {
     use std::ptr::{from_ref, null};
 
+    use cryptoki_sys::{
+        CK_GCM_PARAMS, CK_MECHANISM_TYPE, CK_ULONG, CKG_GENERATE, CKG_GENERATE_RANDOM, CKG_NO_GENERATE,
+        CKM_AES_CCM, CKM_AES_GCM,
+    };
     use jeton::mechanism::message::Generator;
 
     use super::super::testing::{BYTES, HUGE, INVALID, SOME, length};

@@ -27,6 +27,8 @@ use cryptoki_sys::*;
 use jeton_agent_wire::layout::{ATTRIBUTE, ATTRIBUTE_READ};
 use jeton_agent_wire::{Function, Parameter, functions};
 
+use self::sent::{Fill, In, Items, Mechanism, Message, Name, Number, Put, Sent, Short, Template, Void};
+
 mod application;
 mod capture;
 mod connection;
@@ -37,7 +39,6 @@ mod sent;
 mod system;
 
 use application::Application;
-use sent::*;
 
 /// The application of this process. It is never freed: a late call may use it.
 static CURRENT: AtomicPtr<Application> = AtomicPtr::new(null_mut());

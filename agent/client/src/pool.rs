@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_RV, CKR_CRYPTOKI_NOT_INITIALIZED, CKR_DEVICE_ERROR, CKR_GENERAL_ERROR};
 use jeton_agent_wire::{self as wire, Application as Name, Reply, Request, Unfit};
 
 use crate::connection::{Address, Connection, Lost, is_final};

@@ -9,7 +9,7 @@ use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::ptr::slice_from_raw_parts;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_ASYNC_DATA, CK_ATTRIBUTE, CK_MECHANISM, CK_ULONG, CKR_BUFFER_TOO_SMALL, CKR_OK};
 use jeton_agent_wire::argument::{Argument, Content, Input};
 use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter, Written};
 use jeton_agent_wire::{MAX_MESSAGE, MAX_SHORT, Malformed, Unfit, mechanism};

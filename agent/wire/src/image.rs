@@ -8,11 +8,14 @@
 
 use std::borrow::Cow;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_ATTRIBUTE, CK_UNAVAILABLE_INFORMATION, CKF_HKDF_SALT_DATA};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 
-use crate::layout::*;
+use crate::layout::{
+    ATTRIBUTE, ATTRIBUTE_LEN, ATTRIBUTE_READ, Count, Flow, HKDF_INFO_LEN, HKDF_SALT_LEN, HKDF_SALT_TYPE,
+    Layout, Len, MAX_ATTRIBUTES, MAX_DEPTH, MAX_ROOM, Pointer, TEMPLATES, Target,
+};
 
 /// A message that does not follow the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

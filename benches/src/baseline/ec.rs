@@ -1,8 +1,15 @@
 //! ECDSA on the NIST curves. Signatures have the form r || s.
 
-use jeton::backend::Curve;
+use std::ffi::c_int;
+use std::hint::black_box;
+use std::ptr::{self, NonNull};
 
-use super::*;
+use aws_lc_sys as aws;
+use jeton::backend::{Curve, PublicParts};
+
+use super::{BaselinePair, one};
+use crate::operation::{Boxed, repeated};
+use crate::scheme::Scheme;
 
 /// An owned `EC_KEY`.
 pub struct EcPair {

@@ -1,6 +1,10 @@
 //! Ed25519.
 
-use super::*;
+use aws_lc_sys as aws;
+use jeton::backend::PublicParts;
+
+use super::{BaselinePair, one};
+use crate::scheme::Scheme;
 
 /// The public and the private key in AWS-LC's form.
 pub struct Ed25519Pair {

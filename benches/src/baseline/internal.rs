@@ -1,6 +1,8 @@
 //! Internal functions of AWS-LC: its archive exports them, but aws-lc-sys has no bindings for them.
 
-use super::*;
+use aws_lc_sys as aws;
+
+use super::one;
 
 /// Declares `Functions`, the functions of a parameter set with the ends of their names, and a macro
 /// `functions_of` that collects those of the set with this name in the archive. The first argument

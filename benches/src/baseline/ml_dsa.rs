@@ -4,7 +4,8 @@
 use jeton::backend::{MlDsa, PublicParts};
 
 use super::internal::{internal_functions, random};
-use super::{BaselinePair, Scheme, one};
+use super::{BaselinePair, one};
+use crate::scheme::Scheme;
 
 pub struct MlDsaPair {
     set: MlDsa,

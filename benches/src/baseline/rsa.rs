@@ -1,7 +1,13 @@
 //! RSA signatures with PKCS #1 v1.5 and PSS, over SHA-256 digests.
 
-use super::*;
-use crate::scheme::SALT;
+use std::ffi::c_int;
+use std::ptr::{self, NonNull};
+
+use aws_lc_sys as aws;
+use jeton::backend::PublicParts;
+
+use super::{BaselinePair, one};
+use crate::scheme::{SALT, Scheme};
 
 /// An owned `RSA`.
 pub struct RsaPair(NonNull<aws::RSA>);

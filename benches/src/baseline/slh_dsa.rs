@@ -3,8 +3,9 @@
 use jeton::backend::{PublicParts, SlhDsa};
 use slh_dsa::{ParameterSet, Signature, SigningKey, VerifyingKey};
 
+use super::BaselinePair;
 use super::symmetric::random;
-use super::{BaselinePair, Scheme};
+use crate::scheme::Scheme;
 
 pub struct SlhDsaPair<P: ParameterSet> {
     set: SlhDsa,

@@ -1,7 +1,11 @@
 //! AES-256-GCM, ChaCha20-Poly1305, SHA-256, SHA-512, HMAC-SHA-256 and random bytes.
 
-use super::*;
-use crate::scheme::Digest;
+use std::ptr::{self, NonNull};
+
+use aws_lc_sys as aws;
+
+use super::one;
+use crate::scheme::{Aead, Digest};
 
 pub fn random(out: &mut [u8]) {
     // SAFETY: the length is that of `out`.

@@ -1,6 +1,9 @@
 //! Searches: `C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`.
 
-use super::*;
+use cryptoki_sys::CK_ULONG;
+use jeton_client::{Attribute, Session};
+
+use super::{Answer, TemplateMemory, Value, check, entry};
 
 /// Handles per call. Real clients ask for one to several hundred.
 const ROOM: usize = 256;

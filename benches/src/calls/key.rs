@@ -1,6 +1,9 @@
 //! Calls that make keys: generation, encapsulation and decapsulation.
 
-use super::*;
+use cryptoki_sys::{CK_OBJECT_HANDLE, CK_ULONG};
+use jeton_client::{Attribute, Mechanism, ObjectHandle, Session};
+
+use super::{Answer, MechanismMemory, TemplateMemory, check, entry};
 
 /// Prepares `C_GenerateKey`.
 pub fn generate_key<'a>(

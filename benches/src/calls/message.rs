@@ -1,6 +1,12 @@
 //! `C_EncryptMessage` with AES-256-GCM.
 
-use super::*;
+use cryptoki_sys::{
+    CK_C_EncryptMessage, CK_GCM_MESSAGE_PARAMS, CK_OBJECT_HANDLE, CK_ULONG, CKG_NO_GENERATE, CKM_AES_GCM,
+    CKR_FUNCTION_NOT_SUPPORTED,
+};
+use jeton_client::{Mechanism, ObjectHandle, Session};
+
+use super::{Answer, Entry, MechanismMemory, check, entry, refused};
 
 /// `C_EncryptMessage`, after one `C_MessageEncryptInit`. Each message has a new nonce of 12 bytes,
 /// which the caller sets, and a tag of 16 bytes.

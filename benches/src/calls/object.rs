@@ -1,8 +1,9 @@
 //! Calls on objects (create, read, destroy) and on sessions (open, close).
 
-use jeton_client::{Module, SlotId};
+use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKF_RW_SESSION, CKF_SERIAL_SESSION};
+use jeton_client::{Attribute, Module, ObjectHandle, Session, SlotId};
 
-use super::*;
+use super::{Answer, TemplateMemory, Value, check, entry};
 
 /// Prepares `C_CreateObject`. The call takes other values of the same lengths, with their indexes
 /// in the template.

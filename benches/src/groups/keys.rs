@@ -3,10 +3,12 @@
 use jeton::backend::MlKem;
 
 use super::signatures::destroy;
-use super::*;
+use super::{Fixture, beside, keyed, rows_of};
 use crate::baseline::{self, MlKemPair, random};
 use crate::operation::repeated;
-use crate::scheme::{Kind, PAIRS};
+use crate::scheme::{Kind, PAIRS, Pair, named};
+use crate::suite::Suite;
+use crate::target::Home;
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     let targets = fixture.targets();

@@ -2,11 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::Fixture;
 use super::signatures::destroy;
-use super::*;
-use crate::facts::Latency;
+use crate::AnyError;
+use crate::baseline;
+use crate::facts::{self, Latency};
+use crate::names::BASELINE;
+use crate::scheme::{Scheme, named};
+use crate::suite::Suite;
+use crate::target::ModuleToken;
 
 const GROUP: &str = "latency/p256-beside-rsa4096";
 

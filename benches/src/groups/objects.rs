@@ -1,10 +1,14 @@
 //! Objects: create, read, destroy, and search among few and many.
 
 use std::ops::Range;
+use std::time::Instant;
 
-use super::*;
+use super::{Fixture, keyed, rows_of, signatures, start};
 use crate::facts::Filled;
-use crate::target::{FINDABLE, Findable};
+use crate::rows::{Maker, Row};
+use crate::scheme::named;
+use crate::suite::Suite;
+use crate::target::{FINDABLE, Findable, Home, ModuleToken, Outcome};
 
 /// The numbers of session objects. Each search is measured with each of these numbers.
 const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];

@@ -1,9 +1,12 @@
 //! Signatures and their verification.
 
-use super::*;
+use super::{Fixture, beside, keyed};
+use crate::baseline::{self, BaselinePair};
 use crate::independent;
-use crate::scheme::PAIRS;
-use crate::target::{Keys, public_parts};
+use crate::names::BASELINE;
+use crate::scheme::{PAIRS, Pair, Scheme};
+use crate::suite::Suite;
+use crate::target::{Keys, ModuleToken, Outcome, public_parts};
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     for pair in PAIRS {

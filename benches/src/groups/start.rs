@@ -3,9 +3,10 @@
 
 use jeton_client::{Access, Attribute, Failure, Session, User};
 
-use super::*;
 use crate::operation::one_by_one;
-use crate::target::aes_object;
+use crate::rows::Row;
+use crate::suite::{Rows, Suite};
+use crate::target::{Home, aes_object};
 
 pub(super) fn groups(objects: usize) -> [String; 2] {
     [format!("start/login/{objects}"), format!("start/find/{objects}")]

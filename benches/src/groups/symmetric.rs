@@ -5,10 +5,12 @@ use std::hint::black_box;
 use criterion::Throughput;
 use cryptoki_sys::CK_OBJECT_HANDLE;
 
-use super::*;
+use super::{Fixture, beside, keyed, rows_of};
 use crate::baseline::{self, Hmac, Sealer, random};
-use crate::operation::repeated;
+use crate::operation::{Boxed, repeated};
 use crate::scheme::{Aead, Digest};
+use crate::suite::Suite;
+use crate::target::{ModuleToken, Outcome};
 
 const LENGTHS: [usize; 3] = [256, 4096, 65_536];
 

@@ -2,18 +2,22 @@
 
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::Throughput;
 use jeton::backend::PublicParts;
 use jeton_client::{ObjectHandle, Session};
 
+use super::Fixture;
 use super::signatures::destroy;
-use super::*;
+use crate::baseline::{self, BaselinePair};
 use crate::calls;
 use crate::independent;
+use crate::names::BASELINE;
 use crate::operation::Operation;
-use crate::target::{Keys, creation, public_parts};
+use crate::scheme::{Pair, Scheme, named};
+use crate::suite::{Rows, Suite};
+use crate::target::{Home, Keys, ModuleToken, Outcome, creation, public_parts};
 
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
 

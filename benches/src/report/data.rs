@@ -1,10 +1,11 @@
 //! The measurements: criterion's estimates by group and row, and the facts of `facts.rs`.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use serde::Deserialize;
 
-use super::*;
 use crate::artefacts::data_directory;
 use crate::facts::{self, Latency, Run, Startup, file};
 use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};
@@ -170,6 +171,7 @@ impl Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names;
 
     #[test]
     fn the_baseline_is_the_mean_of_its_two_rows() {

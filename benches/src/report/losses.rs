@@ -1,9 +1,13 @@
 //! The operations in which our module is slower than the baseline or a peer, with the reasons.
 
 use std::collections::BTreeMap;
+use std::fs;
+
+use jeton_laboratory::Table;
 
 use super::data::Data;
-use super::*;
+use super::{markdown, words};
+use crate::artefacts::root;
 
 /// Returns a table of the reasons, with the groups in which our module is more than 1 % slower than
 /// the baseline, or slower than a peer.
@@ -61,6 +65,7 @@ impl Reasons {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names;
 
     #[test]
     fn a_reason_belongs_to_a_group_or_to_a_prefix() {

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use jeton_laboratory::Machine;
+use jeton_laboratory::{Machine, Table};
 
 use super::data::Data;
-use super::*;
+use super::{losses, markdown, tables};
+use crate::names::shown;
 
 pub fn page(data: &Data) -> String {
     let mut text = String::from(INTRODUCTION);

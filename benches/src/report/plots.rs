@@ -1,11 +1,15 @@
 //! Draws the plots of the page.
 
+use std::fs;
+use std::path::Path;
+
 use jeton_laboratory::distinct;
+use jeton_laboratory::figure::nanoseconds as time;
 use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
-use super::*;
-use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};
+use super::words;
+use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL, shown};
 
 const SIZE: (u32, u32) = (960, 520);
 

@@ -1,9 +1,12 @@
 //! Tables of medians, and the figures of all rows.
 
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::nanoseconds as time;
+
 use super::data::Data;
-use super::*;
+use super::{markdown, words};
 use crate::facts::{Filled, LeftOut};
-use crate::names::SOFTHSM;
+use crate::names::{SOFTHSM, shown};
 
 /// The other modules, with the names that the tables have for them.
 const PEERS: [(&str, &str); 4] =

@@ -3,18 +3,23 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_AES_KEY_GEN, CKM_EC_KEY_PAIR_GEN,
+    CKM_ML_KEM, CKM_SHA256_HMAC, CKR_USER_ALREADY_LOGGED_IN,
+};
 use jeton::backend::MlKem;
 use jeton_client::key_types::P256;
-use jeton_client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
+use jeton_client::{
+    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User,
+};
 use jeton_peers::{TokenAccess, open_token};
 
-use super::template::{FIVE, Findable, ID_AT, LABEL_AT, Values};
-use super::*;
+use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
+use super::{Home, Keys, Outcome, aes_object};
 use crate::calls;
 use crate::child::Instance;
 use crate::operation::{Boxed, batched, making, one_by_one, repeated};
-use crate::scheme::{Aead, Digest, INPUT, Scheme, named};
+use crate::scheme::{Aead, Digest, INPUT, Pair, Scheme, named};
 
 /// The length of the longest signature that the bench makes: SLH-DSA-SHA2-128f.
 const MAX_SIGNATURE: usize = 17_088;

@@ -1,9 +1,10 @@
 //! The templates of the objects that the bench makes.
 
 use cryptoki_sys::*;
+use jeton_client::Attribute;
 
-use super::*;
-use crate::scheme::Aead;
+use super::{Home, Template};
+use crate::scheme::{Aead, Kind, Pair};
 
 /// The attributes that a client reads from a private key.
 pub(super) const FIVE: [CK_ATTRIBUTE_TYPE; 5] = [CKA_CLASS, CKA_KEY_TYPE, CKA_LABEL, CKA_ID, CKA_SIGN];

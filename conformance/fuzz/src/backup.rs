@@ -4,13 +4,19 @@
 //! These are findings too: a file that remains although the backup was refused, a file outside the
 //! token directory, and a restored token that is damaged or cannot be opened.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use zeroize::Zeroizing;
 
-use super::*;
+use super::{Error, store};
 use crate::migrate::spliced;
+use crate::source::Source;
+use crate::token::{PIN, SO_PIN, Token};
 use crate::tool::backup::{self, Header, Identity, Keys, Opened, Output, Protection, Recipient};
 use crate::tool::token_file::{self, Login, Pins, Restore, Role};
 

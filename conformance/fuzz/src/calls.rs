@@ -1,8 +1,7 @@
 //! The functions of the standard, with the methods of [`Run`] that make their arguments. The
 //! methods run in the order of the arguments, so that a length follows its pointer.
 
-use super::*;
-use crate::run::Call;
+use crate::run::{Call, Run};
 
 macro_rules! calls {
     ($($name:ident($($kind:ident),*))*) => {

@@ -1,6 +1,6 @@
 //! The errors of the tool that the reader of backups returns.
 
-use super::*;
+use std::path::PathBuf;
 
 /// Has the variants of `Cause` in `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug, Clone, Copy)]

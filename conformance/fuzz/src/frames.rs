@@ -2,6 +2,7 @@
 //! logged in. The fuzzer chooses everything that the peer sends then. It names the key with long
 //! values in its templates by a number that stands for its handle.
 
+use std::cell::RefCell;
 use std::io::{self, Read};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as protocol, Argument, Call, Function, Request};
 use serde_bytes::Bytes;
 
-use super::*;
+use crate::token::{PIN, Token};
 
 /// The first session of an application.
 const SESSION: u64 = 1 << 17 | 1;

@@ -38,19 +38,6 @@ pub mod tool {
     pub mod token_file;
 }
 
-use std::cell::RefCell;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
-
-use cryptoki_sys::*;
-use rusqlite::{Connection, params};
-use tempfile::TempDir;
-
-use run::Run;
-use source::Source;
-use token::{PIN, SO_PIN, Token};
-
 // The names that these files use.
 pub use error::{Cause, Error};
 use jeton_client as client;

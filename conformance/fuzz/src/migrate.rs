@@ -1,9 +1,15 @@
 //! The fuzz target of the readers of `jeton migrate`. The input alters a store that another program
 //! made. The first value of the input selects the format.
 
-use rusqlite::types::Value;
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::*;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
+use tempfile::TempDir;
+
+use crate::source::Source;
 
 /// The user's PIN of the stores. The database of NSS has none.
 const PIN: &[u8] = b"87654321";

@@ -2,11 +2,15 @@
 //! fields, and sometimes with a wrong length.
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
+use cryptoki_sys::*;
 use jeton_names::parameter::parameter;
-use jeton_names::structs::*;
+use jeton_names::structs::{
+    Count, DERIVED_KEY, Flow, ITERATIONS, Layout, Len, PEER, PRF_DATA, Parameter, TLS_BITS, Target, Value,
+};
 
-use super::*;
+use crate::run::Run;
 
 const HASHES: [CK_MECHANISM_TYPE; 6] =
     [CKM_SHA256, CKM_SHA_1, CKM_SHA512, CKM_SHA3_256, CKM_SHA384, CKM_SHA224];

@@ -1,7 +1,12 @@
 //! The results that a run must not achieve: a key with less protection than before, and a key that
 //! becomes trusted without the SO.
 
-use super::*;
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_FALSE, CK_OBJECT_HANDLE, CK_TRUE, CKA_EXTRACTABLE, CKA_PRIVATE, CKA_SENSITIVE,
+    CKA_TRUSTED, CKA_WRAP_WITH_TRUSTED, CKR_OK,
+};
+
+use crate::token::Token;
 
 /// The protection of an object, as far as its attributes show it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

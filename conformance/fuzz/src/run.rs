@@ -1,12 +1,17 @@
 //! A run: calls with arguments from the fuzzer's bytes. An argument that depends on another one,
 //! such as a length on its pointer, comes after it.
 
+use std::cell::RefCell;
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
 use jeton_names::ReturnCode;
 
-use super::*;
 use crate::memory::Memory;
 use crate::policy::{Protection, judge};
 use crate::secrets::Watch;
+use crate::source::Source;
+use crate::token::{PIN, SO_PIN, Token};
 
 /// The greatest number of calls in a run.
 const MOST: usize = 64;

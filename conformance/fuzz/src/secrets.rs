@@ -1,6 +1,6 @@
 //! The guarded keys, whose values no output may contain, and the search for parts of them.
 
-use super::*;
+use cryptoki_sys::*;
 
 /// An output is a leak if it contains this number of consecutive bytes of a secret.
 const WINDOW: usize = 8;

@@ -2,8 +2,7 @@
 //! then ends before its next call.
 
 use arbitrary::Unstructured;
-
-use super::*;
+use cryptoki_sys::{CK_BBOOL, CK_ULONG};
 
 /// Byte strings that reach more code than arbitrary ones.
 const KNOWN: [&[u8]; 14] = [

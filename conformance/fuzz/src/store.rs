@@ -2,10 +2,18 @@
 //! reads the public objects, logs in and reads the other objects. Before the login the module reads
 //! altered public records. After the login the module refuses every record with a wrong tag.
 
+use std::cell::RefCell;
+use std::path::Path;
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
 use jeton::store::seal::{self, summary};
 use rusqlite::types::Value;
+use rusqlite::{Connection, params};
 
-use super::*;
+use super::{run, templates};
+use crate::source::Source;
+use crate::token::Token;
 
 const COLUMNS: [&str; 9] =
     ["serial", "slot", "label", "so_pin", "so_failures", "user_pin", "user_failures", "change", "summary"];

@@ -1,8 +1,11 @@
 //! Templates: known and unknown attributes, valid and invalid values, nested templates.
 
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
 use jeton_names::structs::TEMPLATES;
 
-use super::*;
+use crate::run::Run;
 
 /// The attributes that templates use. The corpus refers to them by index, so their order must not
 /// change.

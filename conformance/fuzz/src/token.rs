@@ -2,10 +2,15 @@
 //! that changed it.
 
 use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
 
+use cryptoki_sys::*;
 use jeton::mechanism;
+use tempfile::TempDir;
 
-use super::*;
+use super::secrets;
 
 pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
@@ -235,7 +240,11 @@ fn pointer(bytes: &[u8]) -> *mut u8 {
 }
 
 mod keys {
-    use super::*;
+    use std::ptr::null_mut;
+
+    use cryptoki_sys::*;
+
+    use super::{Token, pointer};
 
     const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
     const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];

@@ -2,8 +2,17 @@
 //! PKCS#11"); Bortolozzo, Centenaro, Focardi, Steel 2010. In most attacks the victim is
 //! extractable, and the attacker creates the wrapping key.
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Memory, Structure};
+
+use super::keys::Guarded::{Kept, Open, Wrappable};
+use super::keys::{
+    Handle, Handles, KNOWN, VICTIM, aes, bytes, ec, flag, head, hidden, kind_name, number, owner, public_rsa,
+    rsa, secret, usual, victim, wrapping,
+};
 use super::oracles::odd_modulus;
-use super::*;
+use super::tools::{AES_WRAPS, ECB, GCM, KW, OAEP, RAW, RSA_CIPHERS, ctr, named};
+use super::{Attacker, CLULOW, Setup, Table, Tried};
 
 const DELAUNE: &str = "Delaune, Kremer, Steel 2008";
 const A1: &str = "Bortolozzo et al. 2010, a1";

@@ -1,7 +1,17 @@
 //! Finding H2 of docs/findings.md: a private key with `CKA_ALWAYS_AUTHENTICATE` is used without its
 //! PIN, or a usage that the owner refused is available through another function.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, User};
+
+use super::keys::Guarded::{Kept, Open, Wrappable};
+use super::keys::{
+    Handle, Handles, Pair, Template, bytes, ec, flag, kem, mac_key, number, open_of, owner, rsa, secret,
+    victim,
+};
+use super::tools::{HMAC, OAEP, RAW, With, ecdh, named};
+use super::{Attacker, Setup, Table, Tried};
+use crate::fixture::{P256, X25519};
 
 const H2: &str = "Review, H2";
 const SECRET: &[u8; 32] = b"what was encrypted for the owner";

@@ -5,8 +5,14 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use super::*;
-use crate::fixture::hss_levels;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Session};
+
+use super::keys::Guarded::Kept;
+use super::keys::{Pair, Template, flag, number};
+use super::tools::{BUFFER, KWP, With};
+use super::{Setup, Table};
+use crate::fixture::{Answer, hss_levels};
 
 const SOURCE: &str = "SP 800-208";
 const HSS: CK_MECHANISM_TYPE = CKM_HSS;

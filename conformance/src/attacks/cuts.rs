@@ -3,7 +3,16 @@
 //! the security of PKCS#11") describes the reduced key space with `CKM_EXTRACT_KEY_FROM_KEY` and
 //! the related keys with `CKM_XOR_BASE_AND_DATA`.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Memory, Structure};
+
+use super::keys::Guarded::{Kept, Open, Wrappable};
+use super::keys::{
+    Handle, KINDS, KNOWN, Template, VICTIM, aes, base, flag, hidden_of, kind_name, known_base, number, open,
+    open_of, rsa, secret, usual, victim, wrapping,
+};
+use super::tools::{ECB, GCM, HMAC, RSA_CIPHERS, data, hkdf, named, numbered};
+use super::{Attacker, CLULOW, Table, Tried};
 
 const C3: &str = "Review, C3";
 const M1: &str = "Review, M1";

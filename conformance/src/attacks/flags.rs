@@ -3,7 +3,19 @@
 //! fixing PKCS#11 security tokens"). Attack a3 of this paper reads sensitive keys, a4 reads keys
 //! that cannot be extracted, and a5 changes the flags back.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::Mechanism;
+
+use super::keys::Guarded::{ForTrusted, Kept, Wrappable};
+use super::keys::{
+    Handle, KINDS, KNOWN, Pair, Prepare, Template, VICTIM, aes, base, bytes, ec, flag, hidden, kind_name,
+    known, mac_key, number, only, open_of, owner, rsa, secret, usual, victim,
+};
+use super::tools::{
+    AES_WRAPS, ECB, GCM, HMAC, KW, OAEP, RSA_CIPHERS, RSA_WRAPS, attribute_name, ecdh, named,
+};
+use super::{Attacker, BORTOLOZZO, RULE, Table, Tried};
+use crate::fixture::P256;
 
 const A3: &str = "Bortolozzo et al. 2010, a3";
 const A4: &str = "Bortolozzo et al. 2010, a4";

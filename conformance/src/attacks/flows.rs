@@ -3,10 +3,19 @@
 //! key. H3: equal results of one-way functions show equal bytes. M2 and M3: a result is readable
 //! although a key of the derivation hides it.
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Memory, Structure};
+
 use super::cuts::{BASE_AND_DATA, DATA_AND_BASE, EXTRACT, Oracle, XOR};
+use super::keys::Guarded::{ForTrusted, Kept, Open, Wrappable};
+use super::keys::{
+    Handle, KNOWN, Template, VICTIM, base, flag, head, hidden, hidden_of, known, known_base, mac_key, number,
+    open_of, secret, victim, wrapping,
+};
+use super::tools::{ECB, HMAC, KW, KWP, With, data, hkdf, named, numbered};
 use super::trust::trusted_key;
 use super::wraps::xor;
-use super::*;
+use super::{Attacker, Setup, Table, Tried};
 
 const H2: &str = "Second review, H2";
 const H3: &str = "Second review, H3";

@@ -4,7 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use super::*;
+use cryptoki_sys::*;
+
+use super::keys::Guarded::{ForTrusted, Wrappable};
+use super::keys::{
+    Handle, Handles, Template, VICTIM, aes, hidden, kind_name, public_rsa, rsa, usual, wrapping,
+};
+use super::tools::{KWP, OAEP, RAW, named};
+use super::{Attacker, CLULOW, Setup, Stop, Table, Tried};
 
 const BARDOU: &str = "Bardou et al. 2012";
 const M5: &str = "Review, M5";

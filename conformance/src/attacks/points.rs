@@ -2,7 +2,14 @@
 //! Meyer, Müller 2000; Jager, Schwenk, Somorovsky 2015), and points and numbers of small order
 //! (Lim, Lee 1997).
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::Mechanism;
+
+use super::Table;
+use super::keys::Guarded::Kept;
+use super::keys::{Pair, bytes, flag, hidden_of, open_of};
+use super::tools::ecdh;
+use crate::fixture::{P256, X25519, hex};
 
 const INVALID: &str = "Jager, Schwenk, Somorovsky 2015";
 const SMALL: &str = "Lim, Lee 1997";

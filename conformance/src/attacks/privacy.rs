@@ -3,7 +3,16 @@
 
 use std::path::Path;
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute, Session};
+
+use super::keys::Guarded::{Kept, Wrappable};
+use super::keys::{
+    Handle, Pair, Template, VICTIM, aes, base, bytes, flag, hidden, known, number, owner, secret,
+};
+use super::tools::{ECB, GCM, KW, With};
+use super::{Attacker, RULE, Setup, Table, Tried};
+use crate::fixture::{Answer, P256};
 
 const C1: &str = "Review, C1";
 const LABEL: &[u8] = b"attacked by C1";

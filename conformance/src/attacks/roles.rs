@@ -2,8 +2,18 @@
 //! roles, two derivations whose composition is a third one, and Diffie-Hellman in groups with small
 //! subgroups.
 
+use cryptoki_sys::*;
+use jeton_client::{Mechanism, Structure};
+
+use super::keys::Guarded::{ForTrusted, Kept, Open};
+use super::keys::{
+    Handle, KNOWN, Pair, Template, VICTIM, aes, base, bytes, ec, flag, head, hidden, hidden_of, known,
+    open_of, owner, public_rsa, rsa, secret, victim, wrapping,
+};
+use super::tools::{ECB, HMAC, KW, KWP, OAEP, With, data, hkdf};
 use super::trust::trusted_key;
-use super::*;
+use super::{Attacker, Setup, Stop, Table, Tried};
+use crate::fixture::hex;
 
 const H2: &str = "Third review, H2";
 const H3: &str = "Third review, H3";

@@ -3,8 +3,8 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Mechanism, Structure, User};
 
-use super::keys::*;
-use super::{Attacker, Guarded, Setup, Tried};
+use super::keys::{Guarded, Handle, Handles, Pair, Template, VICTIM, flag, known, number, open, rsa};
+use super::{Attacker, Setup, Tried};
 use crate::fixture::Answer;
 
 // Short names of the mechanisms that most attacks use.

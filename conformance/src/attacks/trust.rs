@@ -2,8 +2,17 @@
 //! trusts. Then the user wraps keys that have `CKA_WRAP_WITH_TRUSTED`. Also attacks with untrusted
 //! keys.
 
+use cryptoki_sys::*;
+use jeton_client::Attribute;
+
+use super::keys::Guarded::{ForTrusted, Kept, Open};
+use super::keys::{
+    Handle, Pair, Template, aes, bytes, ec, flag, hidden, kem, known, known_base, number, open, owner,
+    public_rsa, rsa, wrapping,
+};
 use super::oracles::odd_modulus;
-use super::*;
+use super::tools::{AES_WRAPS, ECB, KW, KWP, OAEP, RSA_WRAPS, attribute_name, data, ecdh, named};
+use super::{Attacker, RULE, Setup, Table, Tried};
 
 const H1: &str = "Review, H1";
 

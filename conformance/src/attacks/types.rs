@@ -2,9 +2,15 @@
 //! parts of them apart, and the attacker changes one part (Kelsey, Schneier, Wagner 1996). K3: a
 //! type of keys changes a bit of each byte. K5: a copy counts again.
 
+use cryptoki_sys::*;
+use jeton_client::{Mechanism, Structure};
+
 use super::cuts::{BASE_AND_DATA, XOR};
+use super::keys::Guarded::{Kept, Open};
+use super::keys::{KNOWN, Template, VICTIM, bytes, head, hidden_of, mac_key, secret};
+use super::tools::{HMAC, data};
 use super::wraps::xor;
-use super::*;
+use super::{Attacker, Stop, Table};
 
 const K1: &str = "Fourth review, K1";
 const K2: &str = "Fourth review, K2";

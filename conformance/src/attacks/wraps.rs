@@ -2,9 +2,17 @@
 //! or the input of a wrapping key reads keys that only trusted keys wrap. M5: a caller who changes
 //! a wrapped private key compares the public keys.
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Memory, Structure};
+
+use super::keys::Guarded::{ForTrusted, Kept, Open, Wrappable};
+use super::keys::{
+    Handle, Handles, Template, VICTIM, aes, ca_key, ec, flag, head, known, number, open_of, secret, wrapping,
+};
 use super::oracles::flipped;
+use super::tools::{ECB, GCM, KW, KWP, With, attribute_name, ctr, data, gcm, named, numbered};
 use super::trust::trusted_key;
-use super::*;
+use super::{Attacker, Table, Tried};
 
 const H1: &str = "Second review, H1";
 const M5: &str = "Second review, M5";

@@ -2,10 +2,14 @@
 //! invalid session handle, `NULL` for every pointer, and no active operation. The suite makes each
 //! error in every function in which it is possible.
 
-use jeton_client::{FUNCTIONS, Function, Kind, Module};
+use cryptoki_sys::*;
+use jeton_client::{Arg, FUNCTIONS, Function, Kind, Module};
 
-use super::*;
+use super::{judge, judge_at, task};
+use crate::fixture::{Answer, Fixture, NO_SESSION};
 use crate::functions::{EARLY, harmless, of_sessions};
+use crate::record::Verdict;
+use crate::task::{Task, Work};
 
 /// The functions that always return `CKR_FUNCTION_NOT_PARALLEL` (PKCS#11 3.2, "Parallel function
 /// management functions").

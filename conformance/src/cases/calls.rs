@@ -1,7 +1,9 @@
 //! Helpers of the cases that run for many mechanisms: calls of functions by their names, with any
 //! buffer, and the codes of refused calls.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG, CKR_BUFFER_TOO_SMALL, CKR_OK, CKR_OPERATION_NOT_INITIALIZED,
+};
 use jeton_client::{Arg, Mechanism, ObjectHandle, Session, names};
 
 use super::{judge_at, task};

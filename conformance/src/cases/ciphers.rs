@@ -1,7 +1,12 @@
 //! Every cipher with a secret key: in one part and in several, with short buffers, altered
 //! ciphertexts, wrong lengths, other parameters and keys, and with a saved state.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Memory, ObjectHandle, Structure};
+
+use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
+use crate::fixture::{Answer, Fixture, Key, NO_OBJECT, bytes, ensure, flag, open_key, with};
+use crate::task::Task;
 
 /// A cipher with a parameter, and what it accepts.
 struct Cipher {

@@ -4,6 +4,8 @@
 //! Where the standard leaves the choice to the token, both answers are right, and the result shows
 //! the answer. `conformance/tests/jeton.rs` expects a fixed answer from Jeton.
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Session, Structure};
 use jeton_names::parameter::parameter;
 use jeton_names::structs::Parameter;
 
@@ -13,7 +15,10 @@ use super::keys::{ecdh, point};
 use super::objects::FOREIGN;
 use super::programs::{READABLE_OR_NOT, RSA_SIZE, SENSITIVE_OR_NOT, bare, imported};
 use super::schemes::{hash_sign, pss};
-use super::*;
+use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, OR_ABSENT, case, cbc, creates, optional};
+use crate::fixture::{
+    Answer, Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hex, hss_levels, number, open_key, with,
+};
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
 /// mechanism.

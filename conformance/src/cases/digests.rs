@@ -1,6 +1,13 @@
 //! "Message digesting functions".
 
-use super::*;
+use cryptoki_sys::{
+    CKR_BUFFER_TOO_SMALL, CKR_KEY_INDIGESTIBLE, CKR_OK, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED,
+};
+use jeton_client::{Arg, Session};
+
+use super::calls::NOT_BEGUN;
+use super::{BAD_HANDLE, BAD_MECHANISM, BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, optional};
+use crate::fixture::{Answer, Fixture, Key, NO_OBJECT, SECRET, ensure};
 
 /// Opens a session and starts a digest in it.
 pub fn digesting(fixture: &Fixture<'_>) -> Answer<Session> {

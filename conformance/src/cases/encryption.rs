@@ -1,7 +1,15 @@
 //! "Encryption functions", "Decryption functions", "Dual-function cryptographic functions".
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Structure};
+
+use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
 use super::digests::digesting;
-use super::*;
+use super::{
+    BAD_MECHANISM, BAD_PARAMETER, BLOCKS, Case, HMAC, Handle, MAY_REFUSE, OR_ABSENT, SHA256, UNKNOWN,
+    WRONG_KEY, case, cbc, cbc_pad, gcm, refuses, starts,
+};
+use crate::fixture::{Answer, Fixture, Key, able, bytes, ensure, hex, open_key, with};
 
 fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Answer<Vec<u8>> {
     let session = fixture.fresh()?;

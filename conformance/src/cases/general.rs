@@ -1,6 +1,13 @@
 //! "General purpose functions" and interfaces.
 
-use super::*;
+use cryptoki_sys::{
+    CK_RV, CKR_ARGUMENTS_BAD, CKR_BUFFER_TOO_SMALL, CKR_CRYPTOKI_ALREADY_INITIALIZED, CKR_FUNCTION_FAILED,
+    CKR_FUNCTION_NOT_PARALLEL, CKR_OK,
+};
+use jeton_client::{Arg, Memory, Structure};
+
+use super::{Case, case, optional};
+use crate::fixture::ensure;
 
 pub fn padded(bytes: &[u8]) -> Memory {
     let mut whole = Arg::zeroed().bytes();

@@ -1,8 +1,15 @@
 //! Key encapsulation.
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, names};
+
 use super::encryption::oaep;
 use super::keys::ecdh;
-use super::*;
+use super::{BAD_HANDLE, BAD_MECHANISM, Case, SHA256, WRONG_KEY, case, optional, row};
+use crate::fixture::{
+    Answer, FFDHE2048, Fixture, Key, NO_OBJECT, P256, Pair, bytes, ensure, flag, hex, number, open_key, with,
+};
+use crate::task::Task;
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
 /// The length of an ML-KEM-768 ciphertext in bytes (FIPS 203, table 3).

@@ -1,7 +1,16 @@
 //! "Key management functions": generation and derivation of keys.
 
+use cryptoki_sys::*;
+use jeton_client::{Attribute, Mechanism, Structure};
+
 use super::objects::{BAD_VALUE, WRONG};
-use super::*;
+use super::{
+    BAD_HANDLE, BAD_MECHANISM, Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, READ_ONLY, Run, SHA256,
+    case,
+};
+use crate::fixture::{
+    Answer, Fixture, Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with,
+};
 
 static AES_GEN: Mechanism = Mechanism::new(CKM_AES_KEY_GEN);
 static EC_GEN: Mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);

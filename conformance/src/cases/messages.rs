@@ -1,7 +1,12 @@
 //! "Message-based" encryption, decryption, signing and verification.
 
-use super::calls::{NOT_BEGUN as OVER, message as data};
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Memory, ObjectHandle, Structure};
+
+use super::calls::{Calls, NOT_BEGUN as OVER, TOO_SMALL, listed, message as data, refused};
+use super::{Case, Handle, INVALID, NO_HANDLE, Run, UNKNOWN, case, starts};
+use crate::fixture::{Answer, Fixture, Key, SECRET, able, bytes, ensure, open_key, with};
+use crate::task::Task;
 
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 const ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED];

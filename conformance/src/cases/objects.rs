@@ -1,6 +1,10 @@
 //! "Object management functions".
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute};
+
+use super::{Case, Handle, INCOMPLETE, READ_ONLY, Run, case, creates};
+use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, bytes, ensure, flag, number, open_key, with};
 
 pub fn data(private: bool) -> Vec<Attribute> {
     vec![

@@ -3,7 +3,12 @@
 //! Where the standard leaves the choice to the token, both answers are right, and the result shows
 //! the answer.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure};
+
+use super::calls::NOT_BEGUN;
+use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, OR_ABSENT, SHA256, case};
+use crate::fixture::{Answer, Fixture, Key, SECRET, able, bytes, ensure, flag, hex, number, with};
 
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
 const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];

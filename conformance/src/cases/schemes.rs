@@ -1,7 +1,12 @@
 //! Signatures and MACs of each kind: with short buffers, wrong signatures, a second operation, and
 //! the functions for messages. The mechanisms of one kind differ in their hashes.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Structure};
+
+use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
+use crate::fixture::{Answer, Fixture, Key, Pair, SECRET, able, bytes, ensure, open_key, with};
+use crate::task::Task;
 
 struct Scheme {
     kind: CK_MECHANISM_TYPE,

@@ -1,7 +1,10 @@
 //! "Object management functions": searches.
 
+use cryptoki_sys::{CKA_LABEL, CKA_TOKEN, CKR_OK, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED};
+
 use super::objects::data;
-use super::*;
+use super::{Case, case};
+use crate::fixture::{bytes, ensure, flag, with};
 
 pub const CASES: &[Case] = &[
     case("C_FindObjectsInit", "while a search is active", &[CKR_OPERATION_ACTIVE], |fixture| {

@@ -1,10 +1,12 @@
 //! "Session management functions".
 
-use jeton_client::{Access, Later, SlotId};
+use cryptoki_sys::*;
+use jeton_client::{Access, Arg, Failure, Later, Mechanism, Session, SlotId};
 
 use super::digests::digesting;
 use super::general::padded;
-use super::*;
+use super::{Case, DIGEST, ECDSA, SHA256, case, objects, optional};
+use crate::fixture::{Answer, Fixture, Key, NO_SESSION, ensure};
 
 const SHORT: &[CK_RV] = &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE];
 const MAY_END: &[CK_RV] = &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE];

@@ -1,7 +1,15 @@
 //! "Signing and MACing functions".
 
+use cryptoki_sys::*;
+use jeton_client::{Mechanism, Structure};
+
+use super::calls::{NOT_BEGUN, refused};
 use super::schemes::pss;
-use super::*;
+use super::{
+    BAD_HANDLE, BAD_MECHANISM, BAD_PARAMETER, BAD_TYPE, Case, ECDSA, HMAC, Handle, INVALID, MAY_REFUSE,
+    NO_MECHANISM, NOT_PERMITTED, UNKNOWN, WRONG_KEY, case, refuses, starts,
+};
+use crate::fixture::Key;
 
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 

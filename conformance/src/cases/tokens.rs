@@ -1,8 +1,11 @@
 //! "Slot and token management functions", PINs and login.
 
-use jeton_client::{Access, SlotId, User};
+use cryptoki_sys::*;
+use jeton_client::{Access, Arg, SlotId, User};
 
-use super::*;
+use super::calls::NOT_BEGUN;
+use super::{BAD_MECHANISM, Case, READ_ONLY, case, objects, optional};
+use crate::fixture::ensure;
 
 const NO_SLOT: SlotId = SlotId(0x7fff_fff0);
 

@@ -1,6 +1,14 @@
 //! "Functions for verifying signatures and MACs", including those that get the signature first.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, ObjectHandle};
+
+use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
+use super::{
+    BAD_HANDLE, BAD_MECHANISM, BAD_TYPE, Case, ECDSA, HMAC, Handle, INVALID, NO_HANDLE, NO_MECHANISM,
+    NOT_PERMITTED, UNKNOWN, WRONG_KEY, case, optional, starts,
+};
+use crate::fixture::{Answer, Fixture, Key, NO_OBJECT, bytes, ensure, flag, open_key};
 
 const EC: Handle = Handle::Public(Key::Ec);
 const IDLE: Handle = Handle::Private(Key::Idle);

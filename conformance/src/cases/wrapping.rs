@@ -1,7 +1,19 @@
 //! "Key management functions": wrapping and unwrapping of keys, also with authenticated data.
 
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute, Mechanism, Memory, ObjectHandle, Structure};
+
+use super::calls::{Calls, TOO_SMALL, listed, message, refused};
 use super::messages::{AUTHENTIC, MORE, Message, key_of};
-use super::*;
+use super::{
+    BAD_HANDLE, BAD_MECHANISM, Case, ECDSA, INCOMPLETE, NOT_PERMITTED, OR_ABSENT, READ_ONLY, SHA256, case,
+    gcm, optional,
+};
+use crate::fixture::{
+    Answer, Fixture, Key, NO_OBJECT, P256, SECRET, X25519, able, bytes, ensure, flag, hex, number, open_key,
+    with,
+};
+use crate::task::Task;
 
 static KW: Mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
 /// The codes for bytes that are not a wrapped key.

@@ -1,7 +1,14 @@
 //! Round trips of symmetric ciphers and key wraps. AES-ECB has the known answer of FIPS 197. For
 //! some of the others, the sets of Wycheproof have known answers.
 
-use super::*;
+use cryptoki_sys::{
+    CK_MECHANISM_TYPE, CKA_DECRYPT, CKA_ENCRYPT, CKA_VALUE, CKK_AES, CKK_GENERIC_SECRET, CKO_SECRET_KEY,
+};
+use jeton_client::Mechanism;
+
+use super::{Rows, derivations, generation, import};
+use crate::cases::cipher_works;
+use crate::fixture::{Answer, Fixture, Key, SECRET, ensure, hex, open_key};
 
 pub const AES: Rows = &[
     (cipher_works, &["AES_CBC", "AES_CBC_PAD", "AES_CTR", "AES_GCM", "AES_CTS", "AES_CCM"]),

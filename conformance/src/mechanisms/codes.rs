@@ -1,7 +1,11 @@
 //! Round trips of MACs, which must detect a change. A MAC of 8 bytes must be the start of the MAC
 //! of 12 bytes.
 
-use super::*;
+use cryptoki_sys::{CK_MECHANISM_TYPE, CKA_SIGN, CKA_VERIFY, CKK_AES, CKK_GENERIC_SECRET};
+use jeton_client::{Mechanism, names};
+
+use super::{Rows, generation, import, signs, signs_in_parts};
+use crate::fixture::{Answer, Fixture, Key, Pair, SECRET, ensure, signed};
 
 const MESSAGE: &[u8] = b"a message of some length, in parts";
 

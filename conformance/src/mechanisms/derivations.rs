@@ -1,8 +1,15 @@
 //! Derivations of keys from keys. The derived keys are compared with known answers or with the
 //! module's own digests and ciphers, or both sides must agree on the same secret.
 
+use cryptoki_sys::*;
+use jeton_client::{Mechanism, Memory, Structure, names};
+
 use super::hashes::digest;
-use super::*;
+use super::{Rows, derived, derived_from, generation, import};
+use crate::cases::{decapsulate, encapsulate};
+use crate::fixture::{
+    Answer, Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hex, number, open_key, with,
+};
 
 pub const HASHES: Rows = &[(
     hashed,

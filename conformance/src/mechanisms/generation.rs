@@ -1,6 +1,10 @@
 //! Generation of keys.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Mechanism, Structure};
+
+use super::signs;
+use crate::fixture::{Answer, Fixture, Key, P256, Pair, bytes, ensure, flag, hex, number, open_key};
 
 /// Generates a pair and checks the classes of its keys. The other mechanisms of its family use the
 /// same pair.

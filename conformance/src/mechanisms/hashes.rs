@@ -1,6 +1,10 @@
 //! Digests of "abc" (FIPS 180-4 and FIPS 202), in one part and in several parts.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::Mechanism;
+
+use super::Proof;
+use crate::fixture::{Answer, Fixture, ensure, hex};
 
 pub const HASHES: &[(Proof, &[&str])] = &[(abc, &["#", "SHA_1", "SHA512_224", "SHA512_256"])];
 

@@ -19,7 +19,13 @@
 //! with `client, server = b"\1" * 32, b"\2" * 32`, `pre = b"\3\3" + b"\t" * 46` and `master =
 //! b"\7" * 48`. OpenSSL's `kdf TLS1-PRF` computes the same master secret of TLS 1.2.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Arg, Mechanism, Memory, ObjectHandle, Structure};
+
+use super::{Rows, derived, derived_from, hmac, import, signs};
+use crate::fixture::{
+    Answer, FFDHE2048, Fixture, Pair, SECRET, able, bytes, ensure, flag, hex, number, open_key, signed, with,
+};
 
 pub const SP800_108: Rows =
     &[(sp800_108, &["SP800_108_COUNTER_KDF", "SP800_108_FEEDBACK_KDF", "SP800_108_DOUBLE_PIPELINE_KDF"])];

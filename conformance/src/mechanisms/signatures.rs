@@ -1,7 +1,12 @@
 //! Round trips of signatures with key pairs, and of RSA encryption. A changed signature or message
 //! must not verify. For many of these mechanisms, the sets of Wycheproof have known answers.
 
-use super::*;
+use cryptoki_sys::*;
+use jeton_client::{Mechanism, Structure, names};
+
+use super::{Rows, derivations, generation, signs, signs_in_parts};
+use crate::cases::hash_sign;
+use crate::fixture::{Answer, Fixture, HASHES, Key, SECRET, ensure, open_key};
 
 const MESSAGE: &[u8] = b"a message that is signed in one part and in several";
 

@@ -8,7 +8,10 @@ use std::ops::Range;
 use plotters::coord::Shift;
 use plotters::coord::combinators::{BindKeyPoints, WithKeyPoints};
 use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, Ranged, ValueFormatter};
-use plotters::prelude::*;
+use plotters::prelude::{
+    BLACK, ChartBuilder, Circle, Color, DashedLineSeries, DrawingArea, IntoDrawingArea, IntoLogRange,
+    LineSeries, PathElement, Rectangle, SVGBackend, ShapeStyle, Text,
+};
 
 pub use plotters::prelude::{LogCoord, RGBColor};
 

@@ -1,14 +1,19 @@
 //! `acme`: lets the servers take turns, and prints the report.
 
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
 use jeton_driver::about::About;
 use jeton_driver::acme::{Clients, FIGURES, Figures, Setting};
 use jeton_driver::algorithm::Algorithm;
+use jeton_driver::{Error, Result};
 use jeton_laboratory::{Table, median};
+use jeton_peers::printed;
 
-use super::modules::terminal_columns;
-use super::*;
+use super::modules::{self, terminal_columns};
 
 /// Order certificates from ACME servers with many clients at once.
 ///

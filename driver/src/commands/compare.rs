@@ -1,8 +1,12 @@
 //! `compare`: shows the changes between two result stores.
 
-use jeton_driver::results;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use super::*;
+use clap::Args;
+use jeton_driver::{Error, Result, results};
+use jeton_peers::printed;
 
 /// Compare the last measurements of two result stores of `jeton-driver pipeline --results`.
 ///

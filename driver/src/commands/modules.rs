@@ -4,18 +4,22 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, Work, Worker, measure};
+use jeton_driver::report::Report;
 use jeton_driver::results::Results;
 use jeton_driver::role::Role;
 use jeton_driver::selection::Selection;
+use jeton_driver::{Error, Result};
+use jeton_laboratory::distinct;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
-
-use super::*;
 
 /// The options that choose modules.
 #[derive(Args)]

@@ -1,12 +1,20 @@
 //! `pipeline`: reads the options, starts a child process for each module, lets the modules take
 //! turns, and prints the report.
 
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_driver::about::write_json;
 use jeton_driver::algorithm::{ALGORITHMS, Profile};
 use jeton_driver::pipeline::{Database, Plan, STAGES};
-use jeton_driver::report::{self, Settings};
+use jeton_driver::report::{self, Report, Settings};
+use jeton_driver::{Error, Result};
+use jeton_laboratory::distinct;
+use jeton_peers::printed;
 
-use super::modules::{Modules, Shared, available, open_output, terminal_columns};
-use super::*;
+use super::modules::{self, Modules, Shared, available, open_output, terminal_columns};
 
 /// Run the X.509 PKI pipeline through modules side by side.
 ///

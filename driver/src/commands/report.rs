@@ -1,11 +1,13 @@
 //! `report`: a page of a result store.
 
 use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::Args;
 use jeton_driver::page::{Page, html};
-use jeton_driver::results;
-
-use super::*;
+use jeton_driver::{Error, Result, results};
 
 /// Write a page with tables and plots of a result store.
 ///

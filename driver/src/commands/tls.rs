@@ -1,15 +1,23 @@
 //! `tls`: reads the options, starts the process of the module, and prints the report.
 
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_driver::about::write_json;
 use jeton_driver::pipeline::{Job, ModuleDescription, Outcome, Participant, Target, Worker};
+use jeton_driver::report::Report;
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_driver::tls::{
     CaseTurn, Exchange, KeyKind, Options, RUSTLS, Resumption, Settings, TlsReport, TlsVersion, print,
 };
-use jeton_peers::Known;
+use jeton_driver::{Error, Result};
+use jeton_laboratory::distinct;
+use jeton_peers::{Known, printed};
 
-use super::modules::{Environment, TokenOptions, available, measure_all, open_output};
-use super::*;
+use super::modules::{self, Environment, TokenOptions, available, measure_all, open_output};
 
 /// Measure TLS handshakes of a server whose key is in a token.
 ///

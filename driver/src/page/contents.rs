@@ -2,13 +2,14 @@
 
 use jeton_laboratory::figure::{UNUSABLE, WIDE, rate, ratio_text, time};
 use jeton_laboratory::plots::{self, Mark, Series};
-use jeton_laboratory::{Interval, Ratio, distinct};
+use jeton_laboratory::{Interval, Ratio, Table, distinct};
 
-use super::*;
+use super::{Block, Page, Section, facts};
 use crate::pipeline::{Items, MeasuredBatch, STAGES, Turn};
 use crate::report::{has_rsa_subscribers, rsa_keys};
 use crate::results::Measurement;
-use crate::selection::IN_PROCESS;
+use crate::selection::{IN_PROCESS, shown};
+use crate::{Error, Result};
 
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];

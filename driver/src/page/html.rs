@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use jeton_laboratory::Table;
 use jeton_laboratory::plots::STYLE;
 
-use super::*;
+use super::{Block, Page};
 
 /// The colours and the layout. The page loads nothing.
 const CSS: &str = "\

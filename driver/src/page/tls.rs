@@ -2,8 +2,9 @@
 
 use jeton_laboratory::plots::{self, Mark, Series};
 
-use super::*;
+use super::{Block, Page, Section};
 use crate::tls::{MeasuredCase, case_name, explanation, tables, threads};
+use crate::{Error, Result};
 
 pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page> {
     let mut sections = Vec::new();

@@ -2,13 +2,20 @@
 
 use std::time::UNIX_EPOCH;
 
-use jeton_pki::certificate::{Holder, Role, assemble, self_signed_tbs};
+use der::Encode;
+use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
 use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, ocsp_request, profile};
+use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::CrlReason;
 
 use super::database::Table;
+use super::engine::Engine;
+use super::parts::{InParts, each_part};
 use super::verify::{Document, verify_all};
-use super::*;
+use super::{Clock, Database, STAGES, Stage, Times};
+use crate::algorithm::{Key, Profile};
+use crate::{Error, Result};
 
 /// The validity of the CA's certificate in days.
 const CA_DAYS: u32 = 30;

@@ -1,11 +1,17 @@
 //! The child process of a module. It takes a job, then one turn after the other, and reports events
 //! on standard output.
 
+use std::time::{Duration, Instant};
+
 use jeton_child::say;
 
 use super::batch::Run;
+use super::engine::Engine;
+use super::job::Event;
 use super::pkcs11::Pkcs11;
-use super::*;
+use super::{Database, InProcess, Job, ModuleDescription, Target, Times, Turn, Work};
+use crate::algorithm::Profile;
+use crate::{Error, Result};
 
 /// The child reports no progress during this time at the start of a turn. The parent that reads a
 /// report would take a core from the measured stage. The warm-up and the first round of a size

@@ -1,8 +1,10 @@
 //! The pipeline's database: SQLite in WAL mode, one batch for each module, algorithm and size.
 
+use std::path::Path;
+
 use rusqlite::{Connection, params};
 
-use super::*;
+use crate::{Error, Result};
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS batches (

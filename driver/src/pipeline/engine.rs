@@ -1,6 +1,9 @@
 //! The engine of the pipeline: it holds the CA key, signs and verifies.
 
-use super::*;
+use spki::SubjectPublicKeyInfoOwned;
+
+use crate::Result;
+use crate::algorithm::Algorithm;
 
 /// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC or OpenSSL called directly. Many
 /// threads call the methods with `&self` at the same time.

@@ -5,6 +5,8 @@
 //! Keys stay parsed, and AWS-LC returns ECDSA signatures in their X.509 form. So the baseline
 //! does not parse keys or convert signatures.
 
+use std::sync::Mutex;
+
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::error::{KeyRejected, Unspecified};
 use aws_lc_rs::rand::SystemRandom;
@@ -17,9 +19,14 @@ use aws_lc_rs::signature::{
 };
 use cryptoki_sys::{CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::asn1::BitString;
+use der::{Decode, Encode};
 use slh_dsa::{Sha2_128f, Signature as SlhDsaSignature, SigningKey, VerifyingKey};
+use spki::SubjectPublicKeyInfoOwned;
 
-use super::*;
+use super::ModuleDescription;
+use super::engine::Engine;
+use crate::algorithm::{Algorithm, Key};
+use crate::{Error, Result};
 
 /// AWS-LC, without PKCS#11.
 #[derive(Default)]

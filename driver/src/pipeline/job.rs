@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use jeton_client::{Module, SlotId};
 use jeton_peers::{TokenAccess, prepare_token};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use super::*;
+use crate::Result;
 use crate::role::Role;
 
 /// The first message to a child. It goes through standard input, because a PIN must not be on a

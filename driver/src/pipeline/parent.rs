@@ -1,10 +1,14 @@
 //! The parent's end of a child process: starts it, gives it turns, and reads its events.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use jeton_child::{Child, Silence};
+use serde::Serialize;
 
-use super::*;
+use super::job::Event;
+use super::{Answer, Job, ModuleDescription, Runner, Work};
+use crate::{Error, Result};
 
 /// The time that a child has to end by itself after its last turn.
 const FAREWELL: Duration = Duration::from_secs(10);

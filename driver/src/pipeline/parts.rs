@@ -1,6 +1,10 @@
 //! Parallel work in parts, each with its own time. See [`super::undisturbed`].
 
-use super::*;
+use std::time::Instant;
+
+use rayon::prelude::{ParallelIterator, ParallelSlice};
+
+use crate::Result;
 
 /// The largest number of items in a part.
 pub(super) const ITEMS: usize = 16;
@@ -51,6 +55,7 @@ pub(super) fn each_part<I: Sync, T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     fn on_two_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool").install(work)

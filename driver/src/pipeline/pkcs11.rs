@@ -3,14 +3,20 @@
 //! sessions, a thread starts the signatures of a part before it asks for the first one. The
 //! pipeline keeps the handles of the keys that it generated, and never searches for a key.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cryptoki_sys::*;
+use der::Encode;
+use jeton_pki::certificate::Signer;
+use spki::SubjectPublicKeyInfoOwned;
 
+use super::engine::Engine;
 use super::parts::ITEMS;
 use super::workers::PerThread;
-use super::*;
+use crate::algorithm::{Algorithm, Key};
 use crate::client::{Access, Attribute, Doing, Failure, Module, ObjectHandle, Session, SlotId, User, names};
+use crate::{Error, Result};
 
 /// The name of Ed25519, `CKA_EC_PARAMS`. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts
 /// no other form.

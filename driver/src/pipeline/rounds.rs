@@ -2,8 +2,14 @@
 //! do one run of the same work (a batch, or a case of TLS). A disturbance of a
 //! shared machine then affects all of them, and a ratio compares runs of the same rounds.
 
+use std::time::{Duration, Instant};
+
+use jeton_laboratory::{Interval, Ratio, spread};
+use serde::Serialize;
+
 use super::undisturbed::{ratios, total};
-use super::*;
+use super::{ModuleDescription, STAGES, Times, Turn, Work};
+use crate::Result;
 
 /// The smallest number of rounds of a batch that is not slow. Fewer runs have no 95 % interval.
 const MIN_RUNS: usize = 6;

@@ -1,6 +1,8 @@
 //! The fifteen stages, and their clock.
 
-use super::*;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 /// A stage. The variants have the order of [`STAGES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

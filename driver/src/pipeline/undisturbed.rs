@@ -7,9 +7,10 @@
 //! quarter to quarter keeps its time. The time of a run outside the parts counts in the same way.
 
 use jeton_laboratory::figure::UNUSABLE;
+use jeton_laboratory::{Interval, Ratio, spread};
 
 use super::stage::StageRow;
-use super::*;
+use super::{Place, STAGES, StageTimes, Times};
 
 /// The share of the parts that are faster than the figure. In a measurement in which a compiler
 /// slowed most parts, a ratio was 8 % lower with 0.1, and 4 % lower with 0.05.

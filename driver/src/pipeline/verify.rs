@@ -2,11 +2,14 @@
 //! signature, and lets the engine verify the signature. Messages name a document by the serial
 //! number of its row, because its DER may be malformed.
 
+use der::Decode;
 use jeton_pki::{Signed, ocsp_payload};
 use spki::AlgorithmIdentifierRef;
 
 use super::database::Row;
-use super::*;
+use super::engine::Engine;
+use super::parts::{InParts, in_parts};
+use crate::{Error, Result};
 
 /// A kind of stored document. A message names the serial number of a certificate, the CRL number of
 /// a CRL, and the serial number of the certificate of an OCSP response.

@@ -1,12 +1,16 @@
 //! The tables: one for each algorithm and size, with a row for each stage and columns for each
 //! module.
 
+use std::io::{self, Write};
+
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
 use jeton_laboratory::{Interval, Ratio, Table};
+use serde::Serialize;
 
-use super::*;
-use crate::pipeline::{Items, MeasuredBatch, STAGES};
-use crate::selection::DIRECTLY;
+use super::Report;
+use crate::about::module_text;
+use crate::pipeline::{Items, MeasuredBatch, Outcome, STAGES};
+use crate::selection::{DIRECTLY, shown};
 
 #[derive(Debug, Serialize)]
 pub struct Settings {

@@ -6,8 +6,7 @@ use clap::ValueEnum;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 use rustls::{SignatureScheme, SupportedProtocolVersion};
-
-use super::*;
+use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]

@@ -1,9 +1,16 @@
 //! The process of a module: it makes the turns of both servers.
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustls::sign::CertifiedKey;
+
+use super::handshake::Pair;
 use super::key::{TokenKeys, in_memory};
 use super::measure::turn;
-use super::*;
+use super::{Case, CaseTurn, KeyKind, Sides, Turn};
 use crate::pipeline::{InProcess, Job, ModuleDescription, TakesTurns, Target};
+use crate::{Error, Result};
 
 /// The largest number of handshakes of a thread in a turn.
 const MOST: f64 = 2000.0;

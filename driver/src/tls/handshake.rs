@@ -1,19 +1,24 @@
 //! One handshake: a client and a server in this thread exchange buffers. There are no sockets, so
 //! only the work of the library and of the key is measured.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use rustls::client::Resumption as ClientSessions;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, Ticketer};
 use rustls::pki_types::ServerName;
 use rustls::server::NoServerSessionStorage;
-use rustls::sign::SingleCertAndKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     ClientConfig, ClientConnection, ConnectionCommon, HandshakeKind, RootCertStore, ServerConfig,
     ServerConnection, SideData,
 };
 
+use super::case::name_of;
 use super::key::{NAME, failed};
-use super::*;
+use super::{Exchange, Resumption, TlsVersion};
+use crate::{Error, Result};
 
 /// A server, and a client that trusts its certificate.
 #[derive(Clone)]

@@ -1,6 +1,8 @@
 //! A server's key: in memory, or in a token. Each generated key has a self-signed certificate for
 //! `localhost`.
 
+use std::sync::Arc;
+
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
@@ -15,12 +17,14 @@ use jeton_pki::certificate::{self, Holder, Role, Signer};
 use jeton_pki::key_type::KeyType;
 use jeton_rustls::Token;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::sign::SigningKey;
+use rustls::sign::{CertifiedKey, SigningKey};
 
-use super::*;
+use super::KeyKind;
+use super::case::name_of;
 use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 use crate::pipeline::{ED25519_NAME, private_template, public_template};
+use crate::{Error, Result};
 
 pub(super) const NAME: &str = "localhost";
 const LABEL: &[u8] = b"jeton-tls";

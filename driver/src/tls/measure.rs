@@ -4,13 +4,17 @@
 
 use std::fmt;
 use std::sync::Barrier;
+use std::time::Duration;
 
 use jeton_laboratory::{Interval, Ratio, spread};
+use serde::{Deserialize, Serialize};
 
-use super::case::exists;
-use super::*;
+use super::case::{exists, name_of};
+use super::handshake::Pair;
+use super::{Exchange, KeyKind, Resumption, TlsVersion};
 use crate::pipeline::{Group, Plan, Work};
 use crate::role::Role;
+use crate::{Error, Result};
 
 /// The smallest number of rounds of a case that has a 95 % interval.
 const MIN_ROUNDS: usize = 6;

@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use jeton_laboratory::Table;
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
+use serde::Serialize;
 
-use super::*;
+use super::MeasuredCase;
+use super::case::name_of;
 use crate::about::module_text;
 use crate::report::Report;
 

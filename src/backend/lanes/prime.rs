@@ -159,7 +159,7 @@ fn round_for(bits: usize) -> Option<Round> {
 #[allow(unsafe_code, reason = "vector instructions")]
 mod x86 {
     use super::super::vector::Ifma;
-    use super::LANES;
+    use crate::backend::lanes::LANES;
 
     pub(super) fn round<const K: usize>(numbers: &[&[u8]; LANES], bases: &[u8]) -> [bool; LANES] {
         #[target_feature(enable = "avx512f,avx512ifma")]

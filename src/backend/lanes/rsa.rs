@@ -202,7 +202,8 @@ pub(super) fn run<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
 #[allow(unsafe_code, reason = "vector instructions")]
 mod x86 {
     use super::super::vector::Ifma;
-    use super::{Job, Queue, compute, run};
+    use super::{Job, compute, run};
+    use crate::backend::lanes::queue::Queue;
 
     macro_rules! sizes {
         ($($bits:literal, $k:literal, $n:literal;)*) => {

@@ -39,7 +39,8 @@ mod x86 {
         _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64,
     };
 
-    use super::{DIGIT, LANES, Vector};
+    use super::{DIGIT, Vector};
+    use crate::backend::lanes::LANES;
 
     /// A register of AVX-512. Only code that is inlined into a function with the features
     /// `avx512f` and `avx512ifma` may use it.

@@ -3,7 +3,8 @@
 
 use jeton_secret::Secret;
 
-use super::{Additional, Derived, Guard, Work, check_received, parse_len, prf_len, prf_scheme};
+use super::guard::Guard;
+use super::{Additional, Derived, Work, check_received, parse_len, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};

@@ -3,9 +3,10 @@
 
 use once_cell::race::OnceBox;
 
-use super::{Default, Kind, Need, ObjectTypes, Rule, table};
+use super::{Default, Need, ObjectTypes, Rule, table};
 use crate::id::AttributeType as A;
 use crate::object::bits::{Bits, Flag, NUMBERS};
+use crate::object::value::Kind;
 
 pub(crate) struct ObjectRules {
     /// All rules, sorted by attribute number.

@@ -1,8 +1,10 @@
 //! The rules of less common classes that are not keys: trust, attribute certificates, and the
 //! built-in objects.
 
-use super::{A, Change, Default, Kind, Need, ObjectTypes, Rule, value};
+use super::{Change, Default, Need, ObjectTypes, Rule};
+use crate::id::{AttributeType as A, value};
 use crate::object::rule::{fixed, text};
+use crate::object::value::Kind;
 
 pub(super) const RULES: &[Rule] = &[
     // PKCS#11 3.2, "X.509 attribute certificate objects".

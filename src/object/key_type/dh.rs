@@ -2,11 +2,20 @@
 //! PKCS #3.
 
 use der::Sequence;
+use der::asn1::{ObjectIdentifier, UintRef};
+use jeton_secret::Secret;
+use pkcs8::PrivateKeyInfoRef;
 
 use super::encoding::{decoded, encoded, integer, named, parameters, part, wrong};
-use super::*;
-use crate::backend::check_group;
+use super::{Decoded, Encoded, Family, KeyTypeRow};
+use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts, check_group};
 use crate::config::strict::DH_BITS;
+use crate::error::{Error, Result, require};
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::Attributes;
+use crate::object::required::{all_bytes, bytes, put_same, value};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, bit_size, unpadded};
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(40);
 const PRIVATE: ObjectTypes = ObjectTypes::member(41);

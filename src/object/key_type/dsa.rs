@@ -1,9 +1,19 @@
 //! DSA keys and domain parameters (PKCS#11 3.2, "DSA"). Their DER is that of RFC 3279.
 
+use der::asn1::{ObjectIdentifier, UintRef};
+use jeton_secret::Secret;
+use pkcs8::PrivateKeyInfoRef;
+
 use super::dh::put_public_value;
 use super::encoding::{decoded, integer, integers, named, parameters, part, wrong};
-use super::*;
-use crate::backend::DsaGroup;
+use super::{Decoded, Family, KeyTypeRow};
+use crate::backend::{DsaGroup, PairSpec, PrivateParts, Provider, PublicParts};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::Attributes;
+use crate::object::required::{all_bytes, put_same, value};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, bit_size, unpadded};
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(52);
 const PRIVATE: ObjectTypes = ObjectTypes::member(53);

@@ -2,14 +2,23 @@
 //! or seed in `CKA_VALUE`. Their DER is that of RFC 5480 and RFC 5915 (EC) and RFC 8410 (Edwards
 //! and Montgomery curves).
 
-use der::asn1::{BitStringRef, OctetStringRef, PrintableStringRef};
+use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
+use jeton_secret::Secret;
+use pkcs8::PrivateKeyInfoRef;
 use sec1::EcPrivateKey;
 
 use super::encoding::{self, decoded, encoded, invalid};
-use super::*;
+use super::{Decoded, Encoded, Family, KeyTypeRow};
+use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts};
+use crate::error::{Error, Result, require};
+use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::scheme::EdwardsCurve;
+use crate::object::Attributes;
+use crate::object::required::{bytes, key_type, put_same};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, unpadded};
 
 const EC_PUBLIC: ObjectTypes = ObjectTypes::member(3);
 const EDWARDS_PUBLIC: ObjectTypes = ObjectTypes::member(4);

@@ -1,10 +1,16 @@
 //! Parts of keys in DER. Encoding fails with `KeyNotWrappable`, and decoding with
 //! `WrappedKeyInvalid`.
 
-use der::asn1::OctetStringRef;
+use der::asn1::{OctetStringRef, UintRef};
 use der::{Choice, Decode, DecodeValue, Encode};
+use jeton_secret::Secret;
+use pkcs8::PrivateKeyInfoRef;
 
-use super::{A, Attributes, Decoded, Error, PrivateKeyInfoRef, Result, Secret, UintRef, Value};
+use super::Decoded;
+use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
+use crate::object::Attributes;
+use crate::object::value::Value;
 
 /// `NULL`, the parameters of an algorithm that has none.
 pub(super) const NULL: [u8; 2] = [5, 0];

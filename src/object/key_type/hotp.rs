@@ -1,7 +1,14 @@
 //! Keys for one-time passwords (PKCS#11 3.2, "OTP key objects").
 
-use super::*;
-use crate::id::value as number;
+use jeton_secret::Secret;
+
+use super::{Family, KeyTypeRow, secret};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, value as number};
+use crate::mechanism::rule::Structure;
+use crate::object::Attributes;
+use crate::object::rule::{Change, Default, Need, ObjectTypes, Rule, fixed, flag, text};
+use crate::object::value::{Kind, Value};
 
 const HOTP: ObjectTypes = ObjectTypes::member(43);
 

@@ -1,7 +1,14 @@
 //! ML-DSA keys (PKCS#11 3.2, "ML-DSA"). Their DER is that of RFC 9881.
 
-use super::*;
-use crate::backend::MlDsa;
+use jeton_secret::Secret;
+
+use super::{Family, KeyTypeRow, set};
+use crate::backend::{MlDsa, PairSpec, PrivateParts, PublicParts};
+use crate::error::Result;
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::Attributes;
+use crate::object::required::value;
+use crate::object::rule::ObjectTypes;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(6);
 const PRIVATE: ObjectTypes = ObjectTypes::member(14);

@@ -1,7 +1,14 @@
 //! ML-KEM keys (PKCS#11 3.2, "ML-KEM"). Their DER is that of RFC 9935.
 
-use super::*;
-use crate::backend::MlKem;
+use jeton_secret::Secret;
+
+use super::{Family, KeyTypeRow, set};
+use crate::backend::{MlKem, PairSpec, PrivateParts, PublicParts};
+use crate::error::Result;
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::Attributes;
+use crate::object::required::value;
+use crate::object::rule::ObjectTypes;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(8);
 const PRIVATE: ObjectTypes = ObjectTypes::member(16);

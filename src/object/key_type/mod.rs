@@ -4,16 +4,16 @@
 //!
 //! A new key type is a row in a family, and a new family is a line in [`FAMILIES`].
 
-use der::asn1::{ObjectIdentifier, UintRef};
+use der::asn1::ObjectIdentifier;
 use jeton_secret::Secret;
 use pkcs8::PrivateKeyInfoRef;
 
 use super::Attributes;
-use super::required::{all_bytes, bytes, key_type, put_same, value};
-use super::rule::{Change, Default, Need, ObjectTypes, Rule, fixed, flag, hidden, made, text};
-use super::value::{Kind, Value, bit_size, unpadded};
+use super::required::key_type;
+use super::rule::{ObjectTypes, Rule};
+use super::value::Value;
 use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::rule::Structure;
 

@@ -1,9 +1,19 @@
 //! RSA keys (PKCS#11 3.2, "RSA"). Their DER is that of RFC 8017.
 
+use der::asn1::{ObjectIdentifier, UintRef};
+use jeton_secret::Secret;
+use pkcs8::PrivateKeyInfoRef;
+
 use super::encoding::{NULL, decoded, integers, named, part};
-use super::*;
-use crate::backend::{RsaCrt, RsaPrivate};
+use super::{Decoded, Family, KeyTypeRow};
+use crate::backend::{PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
 use crate::config::strict::{RSA_BITS, RSA_EXPONENT};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::Attributes;
+use crate::object::required::{all_bytes, bytes, put_same};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, bit_size};
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(2);
 const PRIVATE: ObjectTypes = ObjectTypes::member(10);

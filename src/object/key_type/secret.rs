@@ -1,8 +1,14 @@
 //! Secret keys (PKCS#11 3.2, "Secret key objects").
 
-use super::*;
-use crate::backend::des3;
+use super::{Family, KeyTypeRow};
+use crate::backend::{CipherScheme, des3};
 use crate::config::strict::SECRET_LEN;
+use crate::error::Error;
+use crate::id::{AttributeType as A, KeyType};
+use crate::mechanism::rule::Structure;
+use crate::object::required::value;
+use crate::object::rule::{Default, Need, ObjectTypes, fixed};
+use crate::object::value::Kind;
 
 const AES: ObjectTypes = ObjectTypes::member(20);
 const GENERIC_SECRET: ObjectTypes = ObjectTypes::member(21);

@@ -1,13 +1,20 @@
 //! Keys with a parameter set: ML-DSA, ML-KEM and SLH-DSA. `CKA_PARAMETER_SET` numbers the sets of
 //! an algorithm from 1, in the order of its `ALL`.
 
-use der::asn1::{ContextSpecific, OctetStringRef};
+use der::asn1::{ContextSpecific, ObjectIdentifier, OctetStringRef};
 use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
-use jeton_secret::with_wiped_frame;
+use jeton_secret::{Secret, with_wiped_frame};
+use pkcs8::PrivateKeyInfoRef;
 
 use super::encoding::{decoded, encoded, invalid, octets, part};
-use super::*;
-use crate::backend::{MlDsa, MlKem, SlhDsa};
+use super::{Decoded, Encoded, KeyTypeRow};
+use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, SlhDsa};
+use crate::error::{Error, Result, require};
+use crate::id::AttributeType as A;
+use crate::object::Attributes;
+use crate::object::required::put_same;
+use crate::object::rule::{Need, ObjectTypes, Rule, fixed, hidden, made};
+use crate::object::value::{Kind, Value};
 
 pub(super) const BASE: KeyTypeRow = KeyTypeRow {
     put_public: |attributes, parts| {

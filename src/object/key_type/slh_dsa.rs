@@ -1,8 +1,12 @@
 //! SLH-DSA keys (PKCS#11 3.2, "SLH-DSA"). Their DER is that of RFC 9909.
 
 use super::encoding::part;
-use super::*;
-use crate::backend::SlhDsa;
+use super::{Family, KeyTypeRow, set};
+use crate::backend::{PairSpec, PrivateParts, PublicParts, SlhDsa};
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::required::value;
+use crate::object::rule::ObjectTypes;
+use crate::object::value::Value;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(7);
 const PRIVATE: ObjectTypes = ObjectTypes::member(15);

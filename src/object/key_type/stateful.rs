@@ -4,9 +4,17 @@
 //! Private keys are those of HSS. The token generates them; it neither imports nor exports them,
 //! because two copies would use a one-time key twice.
 
-use super::*;
+use der::asn1::ObjectIdentifier;
+
+use super::{Family, KeyTypeRow};
 use crate::backend::hash_based::hss_uses;
-use crate::backend::{HssType, PairSpec, PrivateParts, Stateful};
+use crate::backend::{HssType, PairSpec, PrivateParts, PublicParts, Stateful};
+use crate::error::{Error, Result, require};
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::Attributes;
+use crate::object::required::{put_same, value};
+use crate::object::rule::{Default, Need, ObjectTypes, Rule, fixed, hidden, made};
+use crate::object::value::{Kind, Value};
 
 const HSS: ObjectTypes = ObjectTypes::member(26);
 const XMSS: ObjectTypes = ObjectTypes::member(27);

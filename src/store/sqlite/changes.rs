@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::rows::change;
-use super::{OpenFile, UNKNOWN, lock, wal_index};
+use super::{OpenFile, UNKNOWN, wal_index};
 use crate::error::Result;
 use crate::store::Change;
+use crate::sync::lock;
 
 /// The shortest pause between two loads that only look for altered rows, as a multiple of the
 /// duration of a load.

@@ -10,10 +10,11 @@ use super::failure::log_failure;
 use super::reserve;
 use super::rows::{BODY, load_rows, object, record, snapshot};
 use super::schema;
-use super::{FORMAT, OpenFile, lock};
+use super::{FORMAT, OpenFile};
 use crate::error::{Error, Result};
 use crate::store::seal::index::encode;
 use crate::store::{self, Header, Purpose, Role, Row, Snapshot, Work, Write};
+use crate::sync::lock;
 
 /// The number of objects that [`objects_after`] reads at a time.
 const BATCH: usize = 256;

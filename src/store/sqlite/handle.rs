@@ -7,8 +7,9 @@ use std::time::SystemTime;
 
 use super::rows::change;
 use super::stamp::{FileId, Stamp};
-use super::{Kept, OpenFile, lock};
+use super::{Kept, OpenFile};
 use crate::store::Change;
+use crate::sync::lock;
 
 /// The file of a store, open or closed.
 pub(super) struct Handle {

@@ -20,11 +20,12 @@ use super::reserve;
 use super::schema;
 use super::stamp::{JOURNAL, ROLLBACK};
 use super::still::{Still, is_out_of_room};
-use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
+use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::store::permissions;
 use crate::store::{Header, descriptors};
+use crate::sync::lock;
 
 /// The extension of a token file.
 pub(super) const EXTENSION: &str = "jeton";

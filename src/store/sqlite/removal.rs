@@ -12,8 +12,9 @@ use tracing::warn;
 use super::commit::OldBytes;
 use super::failure::log_failure;
 use super::rows::change;
-use super::{BUSY, OpenFile, lock};
+use super::{BUSY, OpenFile};
 use crate::error::Error;
+use crate::sync::lock;
 
 /// How long the removal of old bytes waits for readers of the file. It is tried again later.
 pub(super) const SCRUB_WAIT: Duration = Duration::from_millis(500);

@@ -14,11 +14,12 @@ use super::failure::{log_failure, log_io_failure};
 use super::handle::{Closed, Handle, State};
 use super::pool::Pool;
 use super::stamp::FileId;
-use super::{Kept, OpenFile, lock};
+use super::{Kept, OpenFile};
 use crate::error::{Error, Result};
 use crate::file_lock::Mode;
 use crate::store::descriptors;
 use crate::store::{Attempt, Change, Header, Purpose, Role, Row, Snapshot, Store, Work};
+use crate::sync::lock;
 
 /// The store of one token in an SQLite file.
 pub struct SqliteStore {

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Transaction};
 use tempfile::TempDir;
 
+use super::OpenFile;
 use super::commit::{Fault, Outcome, objects_after};
-use super::{OpenFile, lock};
 use crate::error::Error;
 use crate::store::seal::LONGEST_RECORD;
 use crate::store::{Change, Header, PinState};
+use crate::sync::lock;
 
 const PAGE: usize = 4096;
 /// The length of a value, and that of the file, most of which has no blocks.

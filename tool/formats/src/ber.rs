@@ -4,7 +4,7 @@
 //! indefinite lengths and strings in pieces. It keeps every other byte, because signatures and MACs
 //! cover encodings.
 
-use super::*;
+use zeroize::Zeroizing;
 
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;

@@ -1,8 +1,10 @@
 //! Private keys of BIND (`Private-key-format: v1.x`).
 
-use base64ct::Base64Unpadded;
+use base64ct::{Base64Unpadded, Encoding};
+use zeroize::Zeroizing;
 
-use super::*;
+use super::{Error, keys};
+use crate::keys::PrivateKey;
 use crate::public::DNSSEC;
 
 /// The first word of a key file of BIND.

@@ -7,7 +7,8 @@ use x509_cert::der::Decode;
 use x509_cert::name::Name;
 use x509_cert::time::Time;
 
-use super::*;
+use super::{Entry, Error, Item, ber};
+use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OID, SEQUENCE, SET};
 
 /// The common name, 2.5.4.3.
 const COMMON_NAME: &[u8] = b"\x55\x04\x03";

@@ -1,6 +1,6 @@
 //! What a file has, and what a caller uses of it.
 
-use super::*;
+use zeroize::Zeroizing;
 
 /// A key or a certificate of a file, in DER.
 pub enum Item {

@@ -1,11 +1,15 @@
 //! Private keys in DER, as PKCS #8.
 
+use der::Decode;
+use der::asn1::ObjectIdentifier;
 use jeton_client::key_types;
 use jeton_client::text::hex;
 use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
-use super::*;
+use super::{Entry, Error, Item, Password, ber, pbe};
+use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");

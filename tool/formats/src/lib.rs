@@ -22,18 +22,6 @@ mod public;
 mod read;
 mod secret;
 
-use std::borrow::Cow;
-
-use base64ct::{Base64, Encoding};
-use der::Decode;
-use der::asn1::ObjectIdentifier;
-use pkcs1::RsaPublicKeyRef;
-use pkcs8::SubjectPublicKeyInfoRef;
-use zeroize::Zeroizing;
-
-use ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE, SET};
-use keys::PrivateKey;
-
 pub use entry::{Entry, Item, Wanted};
 pub use error::Error;
 pub use keys::{algorithm, for_pss, identity};

@@ -4,8 +4,10 @@ use crypto_bigint::{BoxedUint, NonZero};
 use jeton_client::key_types::ED25519;
 use ssh_key::private::{EcdsaKeypair, KeypairData, RsaKeypair};
 use ssh_key::{Kdf, Mpint, PrivateKey as SshKey};
+use zeroize::Zeroizing;
 
-use super::*;
+use super::{Error, Password, keys};
+use crate::keys::PrivateKey;
 use crate::public::SSH;
 
 /// The longest integer of a key in bytes. The time of [`crt_exponent`] grows with its square.

@@ -1,7 +1,9 @@
 //! The password of a file, and the work of the keys that are derived from it. The user is asked
 //! only if the file needs a password.
 
-use super::*;
+use zeroize::Zeroizing;
+
+use super::Error;
 
 /// The largest work that a file may ask for, in the unit of [`Password::count`].
 const MAX_WORK: u64 = 10_000_000;

@@ -4,6 +4,8 @@
 use cbc::Decryptor;
 use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockCipherDecrypt, BlockModeDecrypt, InnerIvInit, KeyInit};
+use der::Decode;
+use der::asn1::ObjectIdentifier;
 use des::{TdesEde2, TdesEde3};
 use hmac::{Mac, SimpleHmac};
 use pkcs5::EncryptionScheme;
@@ -13,8 +15,10 @@ use sha1::Sha1;
 use sha2::digest::Digest;
 use sha2::digest::block_api::BlockSizeUser;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
+use zeroize::Zeroizing;
 
-use super::*;
+use super::{Error, Password, ber};
+use crate::ber::{Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
 /// The largest number of iterations that all keys of a file may ask for. They take about ten
 /// seconds.

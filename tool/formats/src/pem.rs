@@ -1,7 +1,12 @@
 //! The blocks of a PEM file. RFC 7468, 2: text outside of a block is ignored, and so are blanks and
 //! line breaks inside.
 
-use super::*;
+use std::borrow::Cow;
+
+use base64ct::{Base64, Encoding};
+use zeroize::Zeroizing;
+
+use super::{Error, ber};
 
 pub(crate) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";

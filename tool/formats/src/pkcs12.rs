@@ -3,7 +3,10 @@
 //! The crate `p12-keystore` reads DER only, names no algorithm in its errors, and decodes each
 //! certificate. `cms` and `pkcs12` have the structures, in releases before 1.0, without a reader.
 
-use super::*;
+use zeroize::Zeroizing;
+
+use super::{Entry, Error, Item, Password, Wanted, ber, certificate, keys, pbe};
+use crate::ber::{CONTEXT_0, Element, OCTET_STRING, SEQUENCE, SET};
 
 /// 1.2.840.113549.1.7 and the number of a type of content.
 const CONTENT: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x07";

@@ -1,14 +1,17 @@
 //! Public keys and certificates as other programs read them.
 
-use base64ct::Base64UrlUnpadded;
-use der::Encode;
+use base64ct::{Base64, Base64UrlUnpadded, Encoding};
+use der::asn1::ObjectIdentifier;
+use der::{Decode, Encode};
 use jeton_client::key_types::{self, ED448, ED25519, KeyType, P256, P384, P521};
 use pem_rfc7468::LineEnding;
+use pkcs1::RsaPublicKeyRef;
+use pkcs8::SubjectPublicKeyInfoRef;
 use serde_json::json;
 use ssh_key::public::{EcdsaPublicKey, Ed25519PublicKey, KeyData, RsaPublicKey as SshRsa};
 use ssh_key::{EcdsaCurve, Mpint, PublicKey as SshKey};
 
-use super::*;
+use super::Error;
 use crate::keys::{EC, PSS, RSA};
 
 /// The form of an exported public key.

@@ -1,6 +1,13 @@
 //! Detects the format of a file, and reads its keys and certificates.
 
-use super::*;
+use std::borrow::Cow;
+
+use der::Decode;
+use pkcs1::RsaPublicKeyRef;
+use pkcs8::SubjectPublicKeyInfoRef;
+
+use super::{Entry, Error, Item, Password, Wanted, ber, bind, certificate, keys, openssh, pkcs12};
+use crate::ber::{INTEGER, SEQUENCE};
 use crate::pem::{self, Block};
 
 /// The greatest size of a file in bytes.

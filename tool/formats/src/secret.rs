@@ -1,6 +1,8 @@
 //! Secret keys: raw bytes, or hexadecimal text.
 
-use super::*;
+use zeroize::Zeroizing;
+
+use super::{Error, pem};
 
 /// Reads a secret key of one of these lengths in bytes. Text of hexadecimal digits is decoded if
 /// it gives one of the lengths. Any other content is the key itself.

@@ -1,13 +1,15 @@
 //! The algorithms of encrypted values in DER, and PBKDF2, with which NSS and Kryoptic derive keys.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 
 use aws_lc_rs::pbkdf2;
 use der::asn1::{ObjectIdentifier, OctetStringRef};
 use der::{DecodeValue, FixedTag, Sequence};
 use spki::AlgorithmIdentifierRef;
+use zeroize::Zeroizing;
 
-use super::*;
+use super::Error;
 
 const PBKDF2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.12");
 const HMAC_SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.7");

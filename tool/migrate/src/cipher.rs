@@ -2,8 +2,9 @@
 
 use aws_lc_rs::cipher::{AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
+use zeroize::Zeroizing;
 
-use super::*;
+use super::Secret;
 
 /// The length of a block and of an initialisation vector.
 pub(crate) const BLOCK: usize = 16;

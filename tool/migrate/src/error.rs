@@ -1,6 +1,6 @@
 //! The errors of the readers. Their text is the message to the user.
 
-use super::*;
+use std::path::{Path, PathBuf};
 
 /// A store cannot be read.
 #[derive(Debug, thiserror::Error)]

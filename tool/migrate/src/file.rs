@@ -1,8 +1,12 @@
 //! Reads files and directories within limits.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
-use super::*;
+use zeroize::Zeroizing;
+
+use super::{Error, Secret};
 
 /// The largest object file in bytes. Useful objects are much shorter.
 const MAX_FILE: u64 = 16 << 20;

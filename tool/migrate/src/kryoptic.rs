@@ -7,7 +7,16 @@
 //! The table `meta` describes the token, and has the master key encrypted under each PIN. The table
 //! `objects` has one row for each attribute.
 
-use super::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cryptoki_sys::*;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
+use zeroize::Zeroizing;
+
+use super::{Error, Object, Secret, Value, file, sqlite};
+use crate::object::is_flag;
 
 mod protected;
 

@@ -19,17 +19,7 @@ mod object;
 mod softhsm;
 mod sqlite;
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-
-use cryptoki_sys::*;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension};
-use zeroize::Zeroizing;
-
-use object::is_flag;
+use std::path::Path;
 
 pub use error::Error;
 pub use object::{Object, Secret, Value};

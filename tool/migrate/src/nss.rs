@@ -9,9 +9,17 @@
 
 mod pbe;
 
-use aws_lc_rs::digest::{self, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA384};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use super::*;
+use aws_lc_rs::digest::{self, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA384};
+use cryptoki_sys::*;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
+use zeroize::Zeroizing;
+
+use super::{Error, Object, Secret, Value, file, sqlite};
+use crate::object::is_flag;
 
 pub(crate) const KEYS: &str = "key4.db";
 

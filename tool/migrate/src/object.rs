@@ -1,10 +1,11 @@
 //! Objects as the readers return them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use cryptoki_sys::*;
 use serde::{Deserialize, Serialize};
-
-use super::*;
+use zeroize::Zeroizing;
 
 /// Bytes that are wiped when they are dropped.
 pub type Secret = Zeroizing<Vec<u8>>;

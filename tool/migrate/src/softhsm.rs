@@ -6,10 +6,13 @@
 mod database;
 mod object_file;
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
 use aws_lc_rs::digest::{self, SHA256};
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CKA_END_DATE, CKA_PRIVATE, CKA_START_DATE, CKA_VENDOR_DEFINED};
 
-use super::*;
+use super::{Error, Format, Object, Secret, Value, file};
 use crate::cipher::decrypt_with_iv;
 
 /// `CKA_OS_*`: the attributes of the token itself.

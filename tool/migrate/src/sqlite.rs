@@ -1,10 +1,14 @@
 //! Opens SQLite databases of other programs read-only. Their content is not trusted.
 
-use rusqlite::OpenFlags;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
 
-use super::*;
+use super::Error;
 
 /// The largest number of bytes of a value, and of a row, in a database.
 const MAX_VALUE: i32 = 16 << 20;

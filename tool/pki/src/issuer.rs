@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use const_oid::ObjectIdentifier;
 use const_oid::db::rfc5280::ID_KP_OCSP_SIGNING;
-use const_oid::db::rfc6960::{ID_PKIX_OCSP_NOCHECK, ID_PKIX_OCSP_NONCE};
+use const_oid::db::rfc6960::ID_PKIX_OCSP_NOCHECK;
 use der::asn1::{AnyRef, Ia5String, Null, OctetString};
 use der::flagset::FlagSet;
 use der::{DateTime, Decode, Encode, Tag};

@@ -1,6 +1,9 @@
 //! Converts a SubjectPublicKeyInfo to PKCS#11 attributes.
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CKA_CLASS, CKA_EC_POINT, CKA_KEY_TYPE, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE, CKK_EC,
+    CKK_EC_EDWARDS, CKK_RSA, CKO_PUBLIC_KEY,
+};
 use der::asn1::{OctetStringRef, UintRef};
 use der::{Decode, Encode, Sequence, Tag, Tagged};
 use jeton_client::{Attribute, key_types};

@@ -3,18 +3,22 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use der::oid::AssociatedOid;
-use der::{Any, Encode, Tag};
+use der::{Any, Decode, Encode, Tag};
+use jeton_client::text::hex;
 use jeton_pki::issuer::is_signed;
-use jeton_tool::register::HOLD;
+use jeton_tool::register::{Entry, HOLD};
+use jeton_tool::{Cause, Error};
+use x509_cert::Certificate;
 use x509_cert::crl::CertificateList;
 use x509_cert::ext::pkix::CrlReason;
 use x509_cert::time::Time;
 
 use super::authority::{Ready, entry_of, number_of, read_certificate, read_certificates};
 use super::crl::{crl_number, read_crls};
-use super::*;
+use super::out;
 
 /// What an adopted certificate has in place of a profile.
 const PROFILE: &str = "adopted";

@@ -1,10 +1,15 @@
 //! `agent`: shows what the agent of this host does, and locks its clients.
 
+use std::path::PathBuf;
+
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use jeton_agent_wire::status::{self, OfApplication, PinState, Status};
+use jeton_client::text::shown;
+use jeton_tool::Error;
 
-use super::*;
+use super::out;
 
 /// Show what the agent of this host does, and lock its clients. It answers root and its own user.
 #[derive(Args)]

@@ -2,12 +2,17 @@
 
 use std::fs::File;
 use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Termination};
 
+use clap::{Args, Subcommand};
 use comfy_table::Cell;
-use jeton_tool::audit;
+use jeton_client::text::shown;
+use jeton_peers::printed;
 use jeton_tool::audit::uses::{self, Count, Uses};
+use jeton_tool::{Error, audit};
 
-use super::*;
+use super::out;
 
 /// Verify an audit log of Jeton, or count the uses in it.
 #[derive(Args)]

@@ -1,22 +1,30 @@
 //! The CA of `ca`, `cert issue`, `crl` and `ocsp`: its key in a token, its certificate, and the
 //! list of the certificates that it issued.
 
+use std::path::{Path, PathBuf};
+
 use aws_lc_rs::digest;
+use clap::Args;
 use cryptoki_sys::CKA_VALUE;
-use der::{DateTime, Reader, SliceReader};
-use jeton_client::text::from_hex;
+use der::{DateTime, Decode, Reader, SliceReader};
+use jeton_client::text::{from_hex, hex, shown};
 use jeton_pki::certificate::{Login, Signer};
 use jeton_pki::issuer::{self, Issuer};
 use jeton_pki::name;
 use jeton_tool::backup::list_path;
+use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of, identity};
 use jeton_tool::object::public_key_info;
+use jeton_tool::register::{Entry, Register};
+use jeton_tool::{Cause, Error};
+use serde::Serialize;
+use x509_cert::Certificate;
 use x509_cert::certificate::Rfc5280;
 use x509_cert::ext::pkix::{CrlReason, SubjectAltName};
 use x509_cert::serial_number::SerialNumber;
 
+use super::out;
 use super::target::{Chosen, Need, Objects, Opened};
-use super::*;
 
 /// The reasons of a revocation, by their names on the command line.
 pub const REASONS: [(CrlReason, &str); 8] = [

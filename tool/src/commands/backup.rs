@@ -2,15 +2,22 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Termination};
 
+use clap::{Args, Subcommand};
+use jeton_client::text::shown;
+use jeton_tool::Error;
 use jeton_tool::backup::{self, Header, Keys, Opened};
 use jeton_tool::output::Existing;
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
+use serde::Serialize;
+use zeroize::Zeroizing;
 
-use super::pin::{Passphrase, SoPin, UserPin};
+use super::out;
+use super::pin::{self, Passphrase, SoPin, UserPin};
 use super::protection::ProtectionOptions;
 use super::token_file::Which;
-use super::*;
 
 /// Back up, verify and restore tokens of Jeton.
 #[derive(Args)]

@@ -1,17 +1,24 @@
 //! `ca`: makes the list of a CA, and writes a report from it.
 
+use std::path::PathBuf;
+use std::process::{ExitCode, Termination};
+
+use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_LOCAL, CKA_VALUE};
+use der::Decode;
+use jeton_client::text::shown;
 use jeton_pki::issuer::{BUILT_IN, is_signed};
 use jeton_pki::name;
-use jeton_tool::register::{Ca as Row, now};
+use jeton_tool::register::{Ca as Row, Entry, Register, now};
+use jeton_tool::{Cause, Error};
+use x509_cert::Certificate;
 
 use super::adopt::Found;
 use super::authority::{Authority, IssuedRow, Ready, entry_of, read_certificates};
-use super::out::Output;
+use super::out::{self, Output};
 use super::pin::warn;
 use super::report::Report;
 use super::target::Objects;
-use super::*;
 
 /// The longest chain of CAs.
 const MOST_ABOVE: usize = 8;

@@ -1,18 +1,24 @@
 //! `cert` and `csr`: the certificates of a token, and certificates and requests that its keys sign.
 
+use std::process::{ExitCode, Termination};
+
+use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_ID, CKA_VALUE};
+use jeton_client::text::hex;
 use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
+use jeton_tool::Error;
+use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::certificate::{Summary, summary};
 use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{describe, public_key_info};
+use serde::Serialize;
 
 use super::authority::certificate_of;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::{Import, ImportType};
-use super::out::{Encoding, Output};
+use super::out::{self, Encoding, Output};
 use super::target::{Chosen, Need, Opened};
-use super::*;
 
 /// The label of a certificate in PEM.
 const CERTIFICATE: &str = "CERTIFICATE";

@@ -1,16 +1,23 @@
 //! `sign`, `verify`, `encrypt`, `decrypt`, `hash` and `random`.
 
-use clap::ValueEnum;
-use cryptoki_sys::*;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use cryptoki_sys::{
+    CK_SLOT_ID, CKA_CLASS, CKA_KEY_TYPE, CKK_RSA, CKM_AES_CBC_PAD, CKM_AES_GCM, CKO_SECRET_KEY,
+};
+use jeton_client::text::hex;
 use jeton_pki::certificate::{Login, Signer, sign};
-use jeton_tool::client::{Mechanism, SlotId, Structure, names};
+use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
 use jeton_tool::object::{Uses, partner, public_key_info, uses};
+use jeton_tool::{Cause, Error};
+use zeroize::Zeroizing;
 
 use super::key::rsa_oaep;
-use super::out::Output;
+use super::out::{self, Output};
 use super::pin::warn;
-use super::target::{Chosen, Need, Objects};
-use super::*;
+use super::target::{self, Chosen, Need, Objects};
 
 /// A key, and the file that it is used on.
 #[derive(Args)]

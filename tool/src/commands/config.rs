@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use jeton_tool::token_file;
+use clap::{Args, Subcommand};
+use jeton_tool::{Error, token_file};
 
-use super::*;
+use super::out;
 
 /// The configuration of Jeton.
 #[derive(Args)]

@@ -1,17 +1,21 @@
 //! `crl`: signs a certificate revocation list.
 
+use std::path::Path;
+
+use clap::Args;
+use der::Decode;
 use der::oid::AssociatedOid;
 use jeton_client::text::from_hex;
 use jeton_pki::certificate;
 use jeton_pki::issuer::Revoked;
-use jeton_tool::formats;
-use jeton_tool::register::now;
+use jeton_tool::register::{Entry, now};
+use jeton_tool::{Cause, Error, formats};
+use serde::Serialize;
 use x509_cert::crl::CertificateList;
 use x509_cert::ext::pkix::{CrlNumber, CrlReason};
 
-use super::authority::{Authority, REASONS, Ready};
-use super::out::{Encoding, Output, Written};
-use super::*;
+use super::authority::{self, Authority, REASONS, Ready};
+use super::out::{self, Encoding, Output, Written};
 
 /// Sign a certificate revocation list (CRL) with the key of a CA.
 ///

@@ -1,9 +1,15 @@
 //! `doctor`: finds what is wrong with a token directory or a database, and mends what is safe.
 
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_client::text::shown;
+use jeton_tool::Error;
 use jeton_tool::doctor::{self, Examination, Finding};
+use serde::Serialize;
 
 use super::backup::{EitherPin, KnownPin};
-use super::*;
+use super::out;
 
 /// Examine the token directory or the database, and show what is wrong and how to mend it.
 ///

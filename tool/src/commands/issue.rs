@@ -1,21 +1,24 @@
 //! `cert issue` and `cert renew`: sign a certificate with the key of a CA.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
-use der::Encode;
+use clap::Args;
+use der::{Decode, Encode};
 use jeton_pki::certificate::{self, Holder};
 use jeton_pki::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
 use jeton_pki::name::{constraint, general_name, type_of};
-use jeton_tool::formats;
+use jeton_tool::register::Register;
+use jeton_tool::{Cause, Error, formats};
+use x509_cert::Certificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::{BasicConstraints, NameConstraints, SubjectAltName};
 
 use super::again::Proposed;
-use super::authority::{Authority, IssuedRow, Ready};
+use super::authority::{self, Authority, IssuedRow, Ready};
 use super::issued::{Shown, Which, above};
-use super::out::{Encoding, Output};
+use super::out::{self, Encoding, Output};
 use super::pin::warn;
-use super::*;
 
 /// The options of a new certificate.
 #[derive(Args)]

@@ -2,14 +2,21 @@
 //! certificates that a CA issued.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
 
+use clap::Args;
 use clap::builder::PossibleValuesParser;
+use der::Decode;
+use jeton_client::text::shown;
 use jeton_pki::name;
-use jeton_tool::register::now;
+use jeton_tool::register::{Entry, Register, now};
+use jeton_tool::{Cause, Error};
+use serde::Serialize;
+use x509_cert::Certificate;
 
 use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
-use super::out::{Encoding, Output, Written};
-use super::*;
+use super::out::{self, Encoding, Output, Written};
 
 /// The options that choose certificates of the list.
 #[derive(Args)]

@@ -6,14 +6,15 @@ mod generate;
 mod import;
 mod wrap;
 
-use clap::ValueEnum;
+use std::process::{ExitCode, Termination};
+
+use clap::{Args, Subcommand};
 use cryptoki_sys::*;
-use jeton_pki::key_type::{KeyType, Shape, Usage, Usages};
-use jeton_tool::client::{Attribute, Structure};
-use jeton_tool::formats::{self, Item, Password, Wanted};
+use jeton_pki::key_type::{Usage, Usages};
+use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
 use jeton_tool::import::{Protection, names, protected};
 use jeton_tool::object::describe;
-use jeton_tool::token_file;
+use jeton_tool::{Error, token_file};
 
 use self::derive::Derive;
 use self::export::Export;
@@ -21,10 +22,8 @@ use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
 use super::again::Again;
 use super::object::{List, show};
-use super::out::Output;
 use super::pin::UserPin;
-use super::target::{Chosen, Need, Objects, Opened, Target, id_of};
-use super::*;
+use super::target::{Need, Opened, Target, id_of};
 
 pub use self::import::{Import, ImportType};
 pub use self::wrap::rsa_oaep;

@@ -1,10 +1,13 @@
 //! `mechanisms`: shows the mechanisms that a module lists.
 
+use clap::Args;
 use cryptoki_sys::CK_SLOT_ID;
+use jeton_tool::Error;
 use jeton_tool::client::{SlotId, names};
+use serde::Serialize;
 
+use super::out;
 use super::target::ModuleOption;
-use super::*;
 
 /// Show the mechanisms of a module.
 #[derive(Args)]

@@ -1,15 +1,18 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use clap::Args;
 use jeton_migrate::Token;
 use jeton_peers::Known;
 use jeton_tool::migrate::{Job, Line, Outcome, Plan, Presence, Stage, WRITER, presence};
-use jeton_tool::token_file;
+use jeton_tool::{Error, token_file};
+use zeroize::Zeroizing;
 
-use super::pin::PinFiles;
-use super::*;
+use super::pin::{self, PinFiles};
+use super::{out, target, token};
 
 /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
 ///

@@ -1,15 +1,22 @@
 //! `object`: list, show, delete, copy and change objects.
 
+use std::path::PathBuf;
+use std::process::{ExitCode, Termination};
+
+use clap::{Args, Subcommand};
 use cryptoki_sys::*;
-use jeton_tool::client::{Attribute, names};
+use jeton_client::text::shown;
+use jeton_tool::client::{Access, Attribute, names};
 use jeton_tool::formats::MAX_FILE;
 use jeton_tool::object::{CLASSES, Description, decoded, describe};
+use jeton_tool::{Cause, Error};
+use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::again::Again;
-use super::out::Output;
+use super::out::{self, Output};
 use super::pin::UserPin;
 use super::target::{Chosen, Need, Target, confirm, id_of};
-use super::*;
 
 /// The objects of a token.
 #[derive(Args)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,18 +11,20 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64ct::{Base64, Encoding};
-use jeton_client::text::from_hex;
+use clap::Args;
+use jeton_client::text::{from_hex, hex};
 use jeton_pki::issuer::{
     Answer, Query, Responder, Unsigned, internal_error, malformed_request, now, ocsp_request,
 };
+use jeton_tool::Error;
 use jeton_tool::formats::certificate::public_key_of;
+use jeton_tool::register::{Entry, Register};
 use percent_encoding::percent_decode_str;
 
-use super::authority::{Authority, Ready, entry_of};
+use super::authority::{self, Authority, Ready, entry_of};
 use super::crl::revoked;
-use super::http::{Request, Response, lock};
-use super::out::Output;
-use super::*;
+use super::http::{self, Request, Response, lock};
+use super::out::{self, Output};
 
 /// The longest request in bytes.
 const LONGEST: usize = 64 << 10;

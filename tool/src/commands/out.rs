@@ -2,18 +2,21 @@
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use jeton_client::text::is_obeyed;
+use jeton_client::text::{hex, is_obeyed, shown};
+use jeton_peers::printed;
+use jeton_tool::Error;
 use jeton_tool::output::{self, Existing, NewFile};
-
-use super::*;
+use serde::Serialize;
+use zeroize::Zeroizing;
 
 /// The width of tables.
 const COLUMNS: u16 = 80;

@@ -3,10 +3,13 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
+use jeton_client::text::shown;
+use jeton_tool::Error;
 use jeton_tool::token_file::{self, PinInfo, TokenFile};
-
-use super::*;
+use zeroize::Zeroizing;
 
 /// The tool warns about a new PIN with fewer bytes.
 const SHORT: usize = 8;

@@ -1,12 +1,16 @@
 //! `pin`: change, unblock, reset.
 
-use jeton_tool::client::User;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use jeton_tool::Error;
+use jeton_tool::client::{Access, User};
 use jeton_tool::token::check_pin;
 
-use super::pin::{NewPin, SoPin, UserPin};
+use super::out;
+use super::pin::{self, NewPin, SoPin, UserPin};
 use super::target::Target;
 use super::token_file::Reset;
-use super::*;
 
 /// The PINs of a token.
 #[derive(Args)]

@@ -1,9 +1,12 @@
 //! The options of commands that write a backup.
 
+use std::path::PathBuf;
+
+use clap::Args;
+use jeton_tool::Error;
 use jeton_tool::backup::{self, Protection, Recipient};
 
-use super::pin::Passphrase;
-use super::*;
+use super::pin::{self, Passphrase};
 
 /// The options that say who can decrypt a backup.
 #[derive(Args)]

@@ -2,19 +2,23 @@
 
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use cryptoki_sys::*;
-use jeton_client::text::from_hex;
+use clap::Args;
+use cryptoki_sys::{
+    CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_PIN_INCORRECT, CKR_PIN_LOCKED,
+};
+use jeton_client::text::{from_hex, shown};
 use jeton_peers::Known;
-use jeton_tool::client::{Attribute, Module, SlotId, TokenInfo, User};
+use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
 use jeton_tool::object::class_named;
 use jeton_tool::token::{self, Choice};
-use jeton_tool::token_file;
 use jeton_tool::uri::Uri;
+use jeton_tool::{Cause, Error, token_file};
+use zeroize::Zeroizing;
 
 use super::again::Proposed;
-use super::pin::{Asked, UserPin};
-use super::*;
+use super::pin::{self, Asked, UserPin};
 
 /// The options that choose a module.
 #[derive(Args, Clone)]

@@ -2,18 +2,28 @@
 //! the options of `softhsm2-util`.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use clap::ValueEnum;
-use cryptoki_sys::*;
+use clap::{Args, Subcommand, ValueEnum};
+use cryptoki_sys::{
+    CK_SLOT_ID, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED, CKF_TOKEN_INITIALIZED,
+    CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED, CKF_USER_PIN_LOCKED,
+    CKF_WRITE_PROTECTED,
+};
+use jeton_client::text::shown;
 use jeton_tool::client::{Access, Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved, TokenFile};
+use jeton_tool::{Cause, Error};
+use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::again::Again;
-use super::pin::{SoPin, UserPin};
-use super::target::{ModuleOption, confirm};
+use super::out;
+use super::pin::{self, SoPin, UserPin};
+use super::target::{self, ModuleOption, confirm};
 use super::token_file::{TokenInfo, Which};
-use super::*;
 
 /// The tokens of a module.
 #[derive(Args)]

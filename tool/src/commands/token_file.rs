@@ -1,12 +1,16 @@
 //! Commands for tokens of Jeton that need more than the functions of PKCS#11.
 
-use jeton_tool::backup;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use jeton_client::text::shown;
 use jeton_tool::output::Existing;
 use jeton_tool::token_file::{self, Login, PinCost, PinInfo, Pins, Role, SealingChange, TokenFile};
+use jeton_tool::{Error, backup};
 
-use super::pin::{Asked, PinFiles, SoPin, UserPin};
+use super::out;
+use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
 use super::protection::ProtectionOptions;
-use super::*;
 
 /// The options that choose a token.
 #[derive(Args)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cryptoki_sys::*;
+use cryptoki_sys::{CKR_DEVICE_MEMORY, CKR_HOST_MEMORY, CKR_OK};
 use jeton_agent_wire::{self as wire, Answer, Call, Function, Reply, Request, Unfit};
 
 use crate::connection::{Connection, Lost};

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use cryptoki_sys::*;
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CK_SESSION_HANDLE, CKR_OK, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_NOT_LOGGED_IN,
+};
 use jeton_agent_wire::{self as wire, Answer, Argument, Call, Function, Request};
 use serde_bytes::Bytes;
 

@@ -15,7 +15,7 @@ mod tagged;
 mod xts;
 
 pub(in crate::backend) use blocks::{Blocks, Chain, Ending};
-pub(in crate::backend) use chain::*;
+pub(in crate::backend) use chain::{Cbc, Ecb, cs1};
 pub(in crate::backend) use collected::{Whole, collected};
 pub(in crate::backend) use key_wrap::{Kw, Kwp};
 pub(in crate::backend) use stream::{Cfb, Mode, Stream};

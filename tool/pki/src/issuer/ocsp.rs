@@ -4,7 +4,9 @@ use std::ops::{Range, RangeInclusive};
 
 use aws_lc_rs::digest::{self, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use const_oid::ObjectIdentifier;
+use const_oid::db::rfc5280::ID_KP_OCSP_SIGNING;
 use const_oid::db::rfc5912::{ID_SHA_1, ID_SHA_256, ID_SHA_384, ID_SHA_512};
+use const_oid::db::rfc6960::ID_PKIX_OCSP_NONCE;
 use der::asn1::{BitString, Null, OctetString, OctetStringRef};
 use der::{Any, Decode, Encode};
 use jeton_client::Session;
@@ -18,7 +20,7 @@ use x509_ocsp::{
 };
 
 use super::request::is_signed;
-use super::{DAY, ID_KP_OCSP_SIGNING, ID_PKIX_OCSP_NONCE, Issuer, Revoked, at, now, serial_number};
+use super::{DAY, Issuer, Revoked, at, now, serial_number};
 use crate::certificate::{Signer, assemble, key_id};
 use crate::{Error, ocsp_response};
 

@@ -1,9 +1,20 @@
 //! `key derive`: agrees on a key with ECDH.
 
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use cryptoki_sys::*;
+use der::Decode;
+use jeton_pki::key_type::{KeyType, Shape, Usage};
+use jeton_tool::Error;
+use jeton_tool::client::{Attribute, Structure};
 use jeton_tool::formats::certificate::public_key_of;
+use jeton_tool::formats::{self, Item, Password, Wanted};
 use spki::SubjectPublicKeyInfoRef;
 
-use super::*;
+use super::{NewKey, is_strict};
+use crate::commands::out;
+use crate::commands::target::Objects;
 
 /// Derive a secret key with ECDH from a private key of the token and the public key of a peer.
 #[derive(Args)]

@@ -1,12 +1,17 @@
 //! `key export`: writes a public key, or the URI of a private key.
 
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
 use cryptoki_sys::{CKA_ID, CKA_LABEL};
-use jeton_tool::formats::PublicForm;
+use jeton_tool::Error;
+use jeton_tool::client::Access;
+use jeton_tool::formats::{self, PublicForm};
 use jeton_tool::object::public_key_info;
 use jeton_tool::uri::{PROVIDER_LABEL, Uri};
 
-use super::*;
-use crate::commands::out::Encoding;
+use crate::commands::out::{self, Encoding, Output};
+use crate::commands::target::{Chosen, Need};
 
 /// The form of a key.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

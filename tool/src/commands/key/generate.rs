@@ -3,12 +3,20 @@
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use jeton_pki::key_type;
-use jeton_tool::client::names;
-use jeton_tool::object::{key_type, modulus_bits, partner, uses};
+use clap::Args;
+use cryptoki_sys::{
+    CK_ULONG, CKA_MODULUS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT, CKA_TOKEN, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CKO_SECRET_KEY,
+};
+use jeton_pki::key_type::{self, KeyType, Shape};
+use jeton_tool::client::{Attribute, ObjectHandle, Session, names};
+use jeton_tool::object::{describe, key_type, modulus_bits, partner, uses};
+use jeton_tool::{Cause, Error};
 
-use super::*;
+use super::NewKey;
 use crate::commands::again::Proposed;
+use crate::commands::object::show;
+use crate::commands::out;
 
 #[derive(Args)]
 pub(super) struct Generate {

@@ -1,13 +1,28 @@
 //! `key import` and `cert import`: import keys and certificates from a file.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
+use clap::{Args, ValueEnum};
+use cryptoki_sys::{
+    CK_ULONG, CKA_ALLOWED_MECHANISMS, CKA_KEY_TYPE, CKK_AES, CKK_DH, CKK_EC, CKK_EC_MONTGOMERY,
+    CKK_GENERIC_SECRET, CKK_ML_KEM, CKK_RSA,
+};
 use jeton_pki::certificate::key_id;
+use jeton_pki::key_type::Usage;
+use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
+use jeton_tool::formats::{self, Item, Password, Wanted};
 use jeton_tool::import::{self, Duplicates, Naming};
-use jeton_tool::object::PSS;
+use jeton_tool::object::{PSS, describe};
+use jeton_tool::{Error, token_file};
+use zeroize::Zeroizing;
 
-use super::*;
-use crate::commands::pin::{self, FilePin};
+use super::{Permissions, id_or_random};
+use crate::commands::again::Again;
+use crate::commands::object::show;
+use crate::commands::out;
+use crate::commands::pin::{self, FilePin, UserPin};
+use crate::commands::target::{Need, Target, id_of};
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,8 +1,16 @@
 //! `key wrap` and `key unwrap`.
 
-use jeton_tool::client::Mechanism;
+use std::path::PathBuf;
 
-use super::*;
+use clap::{Args, ValueEnum};
+use cryptoki_sys::*;
+use jeton_pki::key_type::Usage;
+use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, Structure};
+use jeton_tool::{Error, formats};
+
+use super::{NewKey, is_strict};
+use crate::commands::out::{self, Output};
+use crate::commands::target::{Chosen, Need, Objects};
 
 /// The options that choose the wrapping key and the method.
 #[derive(Args)]
