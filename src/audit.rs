@@ -330,12 +330,14 @@ impl Writer {
         let data = file.metadata()?;
         let end = data.len();
         let mut text = Vec::new();
-        let (number, last) = (self.number, self.last);
+        let (number, last, known) = (self.number, self.last, self.end);
         // A device such as `/dev/null` keeps no lines.
         let is_current = end == self.end || !data.is_file();
         let continued = if is_current { Ok(()) } else { self.resume(file, end, &mut text) };
         let lines = continued.and_then(|()| {
-            self.report_missing(number, &last, &mut text)?;
+            if !is_current {
+                self.report_missing(file, (number, &last, known), &mut text)?;
+            }
             self.lines(batch, &mut text)
         });
         let outcome = lines.and_then(|()| file.write_all(&text));
@@ -364,7 +366,9 @@ impl Writer {
             file.take(len).read_to_end(&mut tail)?;
             // The last line that is a record. Lines after it that are not records break the chain.
             let mut lines = tail.rsplit(|byte| *byte == b'\n');
-            if let Some(last) = lines.find_map(|line| serde_json::from_slice::<Last>(line).ok()) {
+            let record =
+                |line| serde_json::from_slice::<Last>(line).ok().filter(|last| last.number < u64::MAX);
+            if let Some(last) = lines.find_map(record) {
                 (self.number, self.last) = (last.number, unhex(&last.hash));
                 end_line(&tail, text);
                 return Ok(());
@@ -382,10 +386,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Reports that lines are missing that this process knows: `number` and `last` are of the last
-    /// one. The file was emptied, shortened, or moved away.
-    fn report_missing(&mut self, number: u64, last: &[u8; 32], text: &mut Vec<u8>) -> io::Result<()> {
-        if self.number >= number {
+    /// Reports that lines are missing that this process knows: the number and the hash of the last
+    /// one, and where it ended. The file was emptied, shortened, or moved away; another process may
+    /// have written any number of lines since.
+    fn report_missing(
+        &mut self,
+        file: &mut File,
+        (number, last, end): (u64, &[u8; 32], u64),
+        text: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        // After a failed write this process does not know where its last line ended.
+        let is_there = if end == u64::MAX { self.number >= number } else { ends_at(file, end, last)? };
+        if number == 0 || is_there {
             return Ok(());
         }
         let result = format!("lines are missing, up to number {number} with the hash {}", hex(last));
@@ -449,6 +461,16 @@ impl Default for Record {
             result: String::new(),
         }
     }
+}
+
+/// Returns whether a line with this hash ends here in the file.
+fn ends_at(file: &mut File, end: u64, hash: &[u8; 32]) -> io::Result<bool> {
+    let expected = format!("{}\"}}\n", hex(hash));
+    let Some(start) = end.checked_sub(expected.len() as u64) else { return Ok(false) };
+    let mut found = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.take(expected.len() as u64).read_to_end(&mut found)?;
+    Ok(found == expected.as_bytes())
 }
 
 /// Ends a line that a crash cut off.

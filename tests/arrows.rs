@@ -59,8 +59,8 @@ const PACKAGES: [(&str, &str); 24] = [
 ];
 
 /// The packages that users install. They link only each other.
-const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers client/rustls names names/types tool \
-    tool/formats tool/migrate tool/pki";
+const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers client/rustls names names/types secret \
+    tool tool/formats tool/migrate tool/pki";
 
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \

@@ -20,11 +20,13 @@ use common::{P256, attribute, built, generate_pair, load, mechanism, mutable, no
 use cryptoki_sys::*;
 use jeton_programs::has;
 
+type Test = fn(&Path);
+
 fn main() {
     match jeton_child::role::<String>().transpose().expect("a role").as_deref() {
         None => {
             let filter = std::env::args().nth(1).unwrap_or_default();
-            let tests: [(&str, fn(&Path)); 2] = [
+            let tests: [(&str, Test); 2] = [
                 ("every_child_ends", every_child_ends),
                 ("every_child_of_a_python_program_ends", every_child_of_a_python_program_ends),
             ];
@@ -40,7 +42,7 @@ fn main() {
 }
 
 /// Runs a test on a token in a new directory.
-fn with_each_backend(test: fn(&Path)) {
+fn with_each_backend(test: Test) {
     let first = cfg!(any(feature = "aws-lc", feature = "fips")).then_some("aws-lc");
     for backend in first.into_iter().chain(cfg!(feature = "rustcrypto").then_some("rustcrypto")) {
         let directory = std::env::temp_dir().join(format!("jeton-exit-{}-{backend}", std::process::id()));

@@ -13,7 +13,9 @@ use common::*;
 use jeton::id::MechanismType;
 use jeton_agent_wire::argument::{Content, Input};
 use jeton_agent_wire::image::{Image, Item};
-use jeton_agent_wire::layout::{Len, Parameter, Pointer, TEMPLATES, Target, Value};
+use jeton_agent_wire::layout::{
+    Flow, Layout, Len, PASSWORD_LIMIT, Parameter, Pointer, TEMPLATES, Target, Value,
+};
 use jeton_agent_wire::{Argument, Function, functions, mechanism, otp};
 use serde_bytes::Bytes;
 
@@ -430,18 +432,8 @@ fn every_length_in_a_parameter_gives_the_code_of_the_module_in_process() {
                 }
                 for is_null in [false, true] {
                     let mut memory = vec![0_u64; MEMORY / 8];
-                    let mut bytes = vec![0_u8; layout.size.next_multiple_of(8)];
-                    for (offset, value) in layout.values {
-                        let given = match value {
-                            Value::Of(all) | Value::Among(all) => all[0],
-                            Value::Range(first, _) => *first,
-                            Value::Hash | Value::TlsHash => CKM_SHA256,
-                            Value::Prf => CKM_SHA256_HMAC,
-                            _ => continue,
-                        };
-                        let end = (offset + 8).min(layout.size);
-                        bytes[*offset..end].copy_from_slice(&given.to_ne_bytes()[..end - offset]);
-                    }
+                    let mut bytes = filled(layout);
+                    bytes.resize(layout.size.next_multiple_of(8), 0);
                     let is_pointer = layout.pointers.iter().any(|pointer| pointer.at == at);
                     if !is_pointer && at + 8 <= layout.size {
                         bytes[at..at + 8].copy_from_slice(&len.to_ne_bytes());
@@ -490,6 +482,65 @@ fn every_length_in_a_parameter_gives_the_code_of_the_module_in_process() {
         }
     }
     assert!(seen.len() > 30, "{}", seen.len());
+}
+
+/// Returns a struct without pointers whose other fields have values that a function accepts.
+fn filled(layout: &Layout) -> Vec<u8> {
+    let mut bytes = vec![0; layout.size];
+    for (offset, value) in layout.values {
+        let given = match value {
+            Value::Of(all) | Value::Among(all) => all[0],
+            Value::Range(first, _) => *first,
+            Value::Hash | Value::TlsHash => CKM_SHA256,
+            Value::Prf => CKM_SHA256_HMAC,
+            _ => continue,
+        };
+        let end = (offset + 8).min(layout.size);
+        bytes[*offset..end].copy_from_slice(&given.to_ne_bytes()[..end - offset]);
+    }
+    bytes
+}
+
+/// Each length of a parameter is that of its memory, around the number from which on the core takes
+/// the length of a password for an address.
+#[test]
+fn a_length_of_memory_is_never_an_address() {
+    let (agent, directory) = &mut Agent::within(Directory::alone());
+    let slot = make_token(directory);
+    let (mut seen, mut sent) = (Vec::new(), 0);
+    for mechanism in jeton::mechanism::all().map(|row| row.id.0) {
+        let parameter = mechanism::parameter(mechanism, None);
+        if seen.contains(&parameter) {
+            continue;
+        }
+        seen.push(parameter);
+        let layouts = parameter.layouts().into_iter();
+        for (layout, pointer) in layouts.flat_map(|layout| layout.pointers.iter().map(move |at| (layout, at)))
+        {
+            let Target::Bytes { len: Len::Field(at) | Len::Password(at), flow: Flow::In, .. } =
+                &pointer.target
+            else {
+                continue;
+            };
+            for len in [PASSWORD_LIMIT - 1, PASSWORD_LIMIT, PASSWORD_LIMIT + 1] {
+                let mut bytes = filled(layout);
+                bytes[*at..at + 8].copy_from_slice(&len.to_ne_bytes());
+                let value = vec![7; len as usize];
+                let items = layout.pointers.iter().map(|other| match other.at == pointer.at {
+                    true => Item::Bytes(Bytes::new(&value)),
+                    false => Item::Nothing,
+                });
+                let content = Content::Struct(layout.size as u64, image(&bytes, items));
+                let (mut peer, session) = Peer::opened(directory, slot);
+                // The agent answers, or ends the connection.
+                let given = vec![Argument::Mechanism(Some(mechanism), content)];
+                peer.call(session, Function::C_DigestInit, given);
+                assert!(agent.runs(), "{mechanism:#x} {parameter:?} at {at}: {len}");
+                sent += 1;
+            }
+        }
+    }
+    assert!(sent > 60, "{sent}");
 }
 
 /// The code and the length; the type, the length and the value of each attribute within.

@@ -221,6 +221,15 @@ fn a_revocation_list_that_ended_admits_no_peer() {
     assert_eq!(connect(&parameters).0, CKR_OK);
     let (code, said) = connect(&checking);
     assert!(code == CKR_GENERAL_ERROR && said.contains("Revoked"), "{said}");
+    // An older list of the same authority before the newest one.
+    let newest = fs::read(directory.join("ca.crl")).expect("a list");
+    ca.revoke(&[]);
+    let older = fs::read(directory.join("ca.crl")).expect("a list");
+    fs::write(directory.join("ca.crl"), [older, newest].concat()).expect("two lists");
+    let (status, said) = check();
+    assert!(status == Some(1) && said.contains("two revocation lists of one issuer"), "{said}");
+    let (code, said) = connect(&checking);
+    assert!(code == CKR_GENERAL_ERROR && said.contains("two revocation lists of one issuer"), "{said}");
     // A list that has ended.
     ca.revoke_for(&[], 0);
     until("the list has not ended", || check().0 == Some(1));

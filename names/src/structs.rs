@@ -402,7 +402,7 @@ layout!(SP800_108_FEEDBACK: CK_SP800_108_FEEDBACK_KDF_PARAMS {
 layout!(PBKDF2: CK_PKCS5_PBKD2_PARAMS2 {
     pSaltSourceData[ulSaltSourceDataLen; DATA],
     In pPrfData(Len::Fixed(0); 0),
-    In pPassword(Len::Password(offset_of!(CK_PKCS5_PBKD2_PARAMS2, ulPasswordLen)); PASSWORD_LIMIT),
+    In pPassword(Len::Password(offset_of!(CK_PKCS5_PBKD2_PARAMS2, ulPasswordLen)); PASSWORD_LIMIT - 1),
 } {
     saltSource = Value::Of(&[CKZ_SALT_SPECIFIED]), iterations = Value::Range(1, ITERATIONS), prf =
     Value::Of(&[CKP_PKCS5_PBKD2_HMAC_SHA256, CKP_PKCS5_PBKD2_HMAC_SHA1, CKP_PKCS5_PBKD2_HMAC_SHA224,

@@ -11,7 +11,7 @@ use crate::id::{AttributeType as A, value};
 
 pub use super::rule::{Change, Default, Need, ObjectTypes, Rule};
 pub(crate) use by_type::ObjectRules;
-pub(crate) use object_types::type_of;
+pub(crate) use object_types::{default_len, type_of};
 pub use object_types::{len_fits, secret_class, secret_types, structure};
 
 mod by_type;

@@ -441,7 +441,8 @@ fn no_chain_begins_in_a_file_with_another_content() {
     let file = directory.path().join("audit.jsonl");
     let long = "a".repeat(20_000);
     let two_lines = "{\"number\":1,\n{\"number\":1,";
-    for content in ["a\n", "a", "{\"number\":2,\"hash\"", "{\"a\":1}\n", &long, two_lines] {
+    let greatest = format!("{{\"number\":{},\"hash\":\"00\"}}\n", u64::MAX);
+    for content in ["a\n", "a", "{\"number\":2,\"hash\"", "{\"a\":1}\n", &long, two_lines, &greatest] {
         std::fs::write(&file, content).expect("a file");
         let opened = Audit::open(&file, None, DEFAULT, Threads::Forbidden);
         assert_eq!(opened.err(), Some(Error::DeviceError), "{content:.30}");
@@ -464,8 +465,12 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
     let moved = directory.path().join("moved");
-    let harms: [fn(&Path, &Path); 3] = [
+    let harms: [fn(&Path, &Path); 4] = [
         |file, _| std::fs::write(file, "").expect("a file"),
+        |file, _| {
+            std::fs::write(file, "").expect("a file");
+            write(file, &["C_Login"; 5]);
+        },
         |file, moved| std::fs::rename(file, moved).expect("a file"),
         |file, _| {
             let text = std::fs::read_to_string(file).expect("a log");
@@ -473,7 +478,7 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
             std::fs::write(file, first).expect("a file");
         },
     ];
-    for (harm, left) in harms.into_iter().zip([0, 0, 1]) {
+    for (harm, left) in harms.into_iter().zip([0, 5, 0, 1]) {
         let _ = std::fs::remove_file(&file);
         let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
         let note = |function| audit.note(Record { function, ..Record::default() });

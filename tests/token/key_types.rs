@@ -107,6 +107,30 @@ fn a_copy_of_an_unreadable_key_has_no_type_that_reads_parts_apart() {
     });
 }
 
+/// A key type of one length has it also if the template does not say so. Before, the rules took the
+/// key for whole, and a concatenation of known bytes showed an unreadable key byte by byte.
+#[test]
+fn a_key_type_of_one_length_cuts_a_key_as_its_length_in_a_template_does() {
+    each_configuration(|client, session| {
+        let longer = [
+            (32, (M::CONCATENATE_DATA_AND_BASE, Params::Data([0; 31].into()))),
+            (32, join(&[0; 31])),
+            (48, mask(&[9; 48])),
+            (48, (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0))),
+            (48, head()),
+        ];
+        for (base_len, mechanism) in longer {
+            let base = key(client, session, base_len, &hidden());
+            let made =
+                [of_type(KeyType::CHACHA20), of_type(KeyType::CHACHA20).and(&len(32))].map(|template| {
+                    let made = derive(client, session, mechanism.clone(), base, &template.and(&hidden()));
+                    made.map(|made| client.number(session, made, A::JETON_COPIED))
+                });
+            assert_eq!(made[0], made[1], "{} {base_len}", mechanism.0);
+        }
+    });
+}
+
 /// A relative of K3: a derivation could give the same bytes to two keys, one of which has its
 /// parity set.
 #[test]

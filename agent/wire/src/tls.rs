@@ -1,5 +1,6 @@
 //! TLS 1.3 on TCP, for an agent on another host. Both sides have a certificate.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,6 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::{AlertDescription, Connection, Error, RootCertStore};
+use webpki::{BorrowedCertRevocationList, CertRevocationList};
 
 use crate::file;
 use crate::system::{Descriptor, NOW, descriptor, receive, transmit, wipe};
@@ -191,12 +193,20 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Reads the revocation lists of a PEM file.
+/// Reads the revocation lists of a PEM file. Fails if two are of one issuer: webpki reads only the
+/// first one, which may be the older.
 pub fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = file::read(path).map_err(|error| named(&error))?;
     let all: Vec<_> = CertificateRevocationListDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
         .map_err(|error| named(&error))?;
+    let mut issuers = HashSet::new();
+    for list in &all {
+        let list = BorrowedCertRevocationList::from_der(list).map_err(|error| named(&error))?;
+        if !issuers.insert(CertRevocationList::from(list).issuer().to_vec()) {
+            return Err(named(&"two revocation lists of one issuer: keep the newest"));
+        }
+    }
     if all.is_empty() { Err(named(&"no revocation list")) } else { Ok(all) }
 }

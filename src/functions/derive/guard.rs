@@ -28,6 +28,8 @@ pub(super) struct Guard<'a> {
     demand: Demand,
     keys: Vec<&'a Object>,
     forced: Option<Value>,
+    /// The length for which the rules allow the derivation.
+    wanted: Option<usize>,
     /// The default of `CKA_SENSITIVE`.
     pub sensitive: bool,
     /// The default of `CKA_EXTRACTABLE`.
@@ -51,10 +53,11 @@ impl<'a> Guard<'a> {
             true => key.attributes().bytes(A::VALUE).map_or(0, <[u8]>::len),
             false => 0,
         };
+        let wanted = wanted(template, forced.as_ref());
         let sizes = Sizes {
             base: value_len(&base),
             total: keys.iter().map(value_len).sum::<usize>() + mechanism.params.data_len(),
-            wanted: wanted(template, forced.as_ref()),
+            wanted,
         };
         let id = mechanism.info.id;
         let inputs = mechanism.info.inputs(&mechanism.params, sizes).ok_or(Error::MechanismInvalid)?;
@@ -71,6 +74,7 @@ impl<'a> Guard<'a> {
             extractable: !inherits || all(Flag::EXTRACTABLE),
             history: (all(Flag::ALWAYS_SENSITIVE), all(Flag::NEVER_EXTRACTABLE)),
             forced,
+            wanted,
             keys,
         })
     }
@@ -81,6 +85,11 @@ impl<'a> Guard<'a> {
     pub(super) fn with_any_history(self) -> Self {
         let any = |flag| self.keys.iter().any(|key| key.flag(flag));
         Self { history: (any(Flag::ALWAYS_SENSITIVE), any(Flag::NEVER_EXTRACTABLE)), ..self }
+    }
+
+    /// Fails if the derived key has another length than the rules were asked for.
+    pub(super) fn check_len(&self, wanted: Option<usize>) -> Result<()> {
+        require(self.wanted == wanted, Error::GeneralError)
     }
 
     /// Returns the attributes that the `CKA_DERIVE_TEMPLATE` of the keys force upon the derived
@@ -367,17 +376,22 @@ pub(super) fn is_unreadable(key: &Object) -> bool {
     key.flag(Flag::SENSITIVE) || !key.flag(Flag::EXTRACTABLE)
 }
 
-/// Returns the `CKA_VALUE_LEN` that the templates ask for.
+/// Returns the `CKA_VALUE_LEN` that the derived key will have: that of the templates, or the default
+/// of its type. Otherwise a key type of one length would cut a key that the rules take for whole.
 fn wanted(template: &Template<'_>, forced: Option<&Value>) -> Option<usize> {
-    let given = template.bytes(A::VALUE_LEN).and_then(|bytes| crate::object::value::number(bytes).ok());
-    let forced = || match forced {
-        Some(Value::Template(forced)) => forced.iter().find_map(|(id, value)| match value {
-            Value::Number(len) if *id == A::VALUE_LEN => Some(*len),
+    let asked = |id| {
+        let given = template.bytes(id).and_then(|bytes| crate::object::value::number(bytes).ok());
+        let forced = || match forced {
+            Some(Value::Template(forced)) => forced.iter().find_map(|(known, value)| match value {
+                Value::Number(number) if *known == id => Some(*number),
+                _ => None,
+            }),
             _ => None,
-        }),
-        _ => None,
+        };
+        given.or_else(forced)
     };
-    given.or_else(forced).and_then(|len| usize::try_from(len).ok())
+    let default = || attribute::default_len(KeyType(asked(A::KEY_TYPE)?));
+    asked(A::VALUE_LEN).or_else(default).and_then(|len| usize::try_from(len).ok())
 }
 
 /// Merges the `CKA_DERIVE_TEMPLATE` of all keys. Fails with `TemplateInconsistent` if two of them

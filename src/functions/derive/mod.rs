@@ -126,6 +126,7 @@ impl Module {
         let mut attributes = work.receive(&full, &guard, work.default_type(&full)?)?;
         guard.bind(&mut attributes)?;
         work.wanted = parse_len(attributes.number(A::VALUE_LEN))?;
+        guard.check_len(work.wanted)?;
         // PKCS#11 3.2, "Hash-based Key Derivation" and the sections of the concatenations: without
         // a length "that key type must have a well-defined length".
         let key_type = attributes.number(A::KEY_TYPE).map(KeyType);

@@ -1,7 +1,7 @@
 //! The object types that the token knows: each class together with a key, certificate or hardware
 //! feature type.
 
-use super::ObjectTypes;
+use super::{Default, ObjectTypes};
 use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
 use crate::mechanism::rule::Structure;
 use crate::object::key_type::{CLASSES, KeyTypeRow, ROWS, of_class};
@@ -127,6 +127,15 @@ pub fn secret_types() -> impl Iterator<Item = K> {
 /// Returns how a type of secret keys reads their bytes.
 pub fn structure(key_type: K) -> Structure {
     KeyTypeRow::of(key_type).structure
+}
+
+/// Returns the length that a secret key of this type has if its template has no `CKA_VALUE_LEN`.
+/// `None` if it is the length of the value.
+pub(crate) fn default_len(key_type: K) -> Option<u64> {
+    match super::rule(A::VALUE_LEN, KeyTypeRow::of(key_type).secret)?.default {
+        Default::Number(len) => Some(len),
+        _ => None,
+    }
 }
 
 /// Returns whether a secret key of this type may have this number of bytes.
