@@ -1,6 +1,7 @@
 //! The modules of the core import in one direction, along the arrows in docs/design.md. So do the
-//! files beside each other in every folder, and the packages of the workspace. This test reads the
-//! sources and lists every import that breaks these rules.
+//! files beside each other in every folder, and the packages of the workspace. Code outside tests
+//! imports by name, so that this test sees every import. It reads the sources and lists every
+//! import that breaks these rules.
 //!
 //! It does not parse Rust. It finds paths from `crate` and `super`, with groups, in code that
 //! rustfmt has formatted.
@@ -68,6 +69,9 @@ const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src dri
     tool/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
     benches/src tests/token tests/backend tests/crash tests/postgresql";
 
+/// The paths whose names may be imported all at once outside tests (docs/style.md, "Imports").
+const GLOBS: [&str; 1] = ["cryptoki_sys::*"];
+
 #[test]
 fn the_core_imports_along_the_arrows() {
     let files = sources("src");
@@ -121,6 +125,23 @@ fn a_file_is_above_the_files_of_its_folder_or_below_them() {
     );
     let untangled: Vec<_> = known.iter().filter(|file| !tangled.contains_key(**file)).collect();
     assert!(untangled.is_empty(), "not in a circle any more, so not in the list: {untangled:?}");
+}
+
+#[test]
+fn code_outside_tests_imports_by_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for (folder, _) in PACKAGES {
+        collect(&root.join(folder).join("src"), &mut files);
+    }
+    let wrong: Vec<_> = files
+        .iter()
+        .flat_map(|path| {
+            let globs = globs(&fs::read_to_string(path).expect("a source file"));
+            globs.into_iter().map(move |import| format!("{}: use {import}", path.display()))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "imports of all names:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -206,14 +227,13 @@ fn one_file_of_the_tool_calls_the_core() {
     assert_eq!(knowing, [&root.join(ONLY)]);
 }
 
-/// The Rust files below a directory, except for a `lib.rs` in `src`.
+/// The Rust files below a directory.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("src/lib.rs")
-        {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }
     }
@@ -224,7 +244,7 @@ fn sources(folder: &str) -> BTreeMap<Vec<String>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files = Vec::new();
     collect(&folder, &mut files);
-    files.retain(|file| *file != folder.join("main.rs"));
+    files.retain(|file| *file != folder.join("main.rs") && *file != folder.join("lib.rs"));
     let read = |file: &PathBuf| {
         let path = path_of(file.strip_prefix(&folder).expect("a path in the folder"));
         (path, fs::read_to_string(file).expect("a source file"))
@@ -378,6 +398,35 @@ fn imports(path: &[String], text: &str) -> Vec<(usize, Vec<String>)> {
 fn without_comments(text: &str) -> String {
     let code = |line: &'_ str| line.split("//").next().unwrap_or_default().to_owned();
     text.lines().map(code).collect::<Vec<_>>().join("\n")
+}
+
+/// The imports of all names of a module, outside modules of tests and except for `GLOBS`.
+fn globs(text: &str) -> Vec<String> {
+    let code = without_tests(&without_comments(text));
+    let imports = code.split(';').filter_map(|statement| {
+        let (before, import) = statement.rsplit_once("use ")?;
+        let line = before.rsplit('\n').next().unwrap_or_default().trim_start();
+        (line.is_empty() || line.starts_with("pub")).then(|| import.to_owned())
+    });
+    let takes_all = |import: &String| ["::*", "{*", " *"].iter().any(|glob| import.contains(glob));
+    imports.filter(|import| takes_all(import) && !GLOBS.contains(&import.as_str())).collect()
+}
+
+/// Removes the nested modules that are compiled only for tests.
+fn without_tests(code: &str) -> String {
+    let mut kept = Vec::new();
+    let mut inside = false;
+    for line in code.lines() {
+        let for_tests = kept.last().is_some_and(|above: &&str| {
+            above.starts_with("#[cfg(test)]") || above.starts_with("#[cfg(all(test,")
+        });
+        inside |= for_tests && line.starts_with("mod ") && line.ends_with('{');
+        if !inside {
+            kept.push(line);
+        }
+        inside &= line != "}";
+    }
+    kept.join("\n")
 }
 
 /// Returns where each path out of a file starts and continues. `crate::` leads to the root, and
@@ -543,6 +592,28 @@ mod tests {
             ("a/b", "pub(in crate::a) fn f() {}\n#[cfg(test)]\nmod tests {\n    use super::super::A;\n}"),
         ];
         assert_eq!(parents_of(&others), [""; 0]);
+    }
+
+    #[test]
+    fn imports_of_all_names_are_found() {
+        for (text, found) in [
+            ("use super::*;", "super::*"),
+            ("//! Text.\n\nuse std::fs;\npub(crate) use crate::{a::*, b};", "crate::{a::*, b}"),
+            ("use a::{self, *};", "a::{self, *}"),
+            ("mod keys {\n    use super::*;\n}", "super::*"),
+            ("#[cfg(test)]\nmod a;\nuse a::*;", "a::*"),
+            ("#[cfg(test)]\nmod tests {\n    use a::*;\n}\nuse b::*;", "b::*"),
+        ] {
+            assert_eq!(globs(text), [found], "{text}");
+        }
+        for text in [
+            "use cryptoki_sys::*;",
+            "use super::{a, b};\nlet c = &a::B * d::E;\nlet text = \"no use of {*}\";",
+            "#[cfg(test)]\nmod tests {\n    use super::*;\n}",
+            "#[cfg(all(test, unix))]\nmod fips {\n    use super::*;\n}",
+        ] {
+            assert_eq!(globs(text), [""; 0], "{text}");
+        }
     }
 
     #[test]
