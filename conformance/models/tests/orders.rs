@@ -144,7 +144,7 @@ fn a_key_found_before_an_event_is_not_used_after_it() {
                 token.bump();
             })
         };
-        // As in `renew_or_arm` of `src/session/mod.rs`: reads the epoch first, then looks the
+        // As in `renew_or_arm` of `src/session.rs`: reads the epoch first, then looks the
         // object up.
         let epoch = token.epoch();
         let found = there.load(order);
