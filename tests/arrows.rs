@@ -252,11 +252,10 @@ fn sources(folder: &str) -> BTreeMap<Vec<String>, String> {
     files.iter().map(read).collect()
 }
 
-/// The module path of a file: `token/mod.rs` is `token`, `token/pin.rs` is `token, pin`.
+/// The module path of a file: `token.rs` is `token`, `token/pin.rs` is `token, pin`.
 fn path_of(file: &Path) -> Vec<String> {
     let names = file.with_extension("");
-    let names = names.iter().map(|name| name.to_str().expect("a name in UTF-8").to_owned());
-    names.filter(|name| name != "mod").collect()
+    names.iter().map(|name| name.to_str().expect("a name in UTF-8").to_owned()).collect()
 }
 
 fn layer(module: &str) -> Option<usize> {

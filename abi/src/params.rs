@@ -1,4 +1,4 @@
-//! Reads `CK_MECHANISM` and its parameter. Only this folder reads C parameter structs. This file
+//! Reads `CK_MECHANISM` and its parameter. Only this module reads C parameter structs. This file
 //! finds the parameter of a mechanism and has the functions that the other files share. Each kind
 //! of mechanism has its own file for its structs.
 //!

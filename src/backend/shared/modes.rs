@@ -1,10 +1,10 @@
 //! Modes of operation, each written once over a block cipher.
 //!
 //! The backend `rustcrypto` takes no mode from its crates, and uses every mode here. AWS-LC has
-//! modes of its own. The backend `aws-lc` uses this folder for ciphertext stealing, PKCS #7
+//! modes of its own. The backend `aws-lc` uses this module for ciphertext stealing, PKCS #7
 //! padding, CFB with segments of 64 bits, XTS with AES-128, and the key wraps. It also uses the
 //! code that holds back blocks and the code that collects a message. Triple DES of both backends
-//! uses this folder too.
+//! uses this module too.
 
 mod blocks;
 mod chain;
