@@ -376,8 +376,9 @@ pub(super) fn is_unreadable(key: &Object) -> bool {
     key.flag(Flag::SENSITIVE) || !key.flag(Flag::EXTRACTABLE)
 }
 
-/// Returns the `CKA_VALUE_LEN` that the derived key will have: that of the templates, or the default
-/// of its type. Otherwise a key type of one length would cut a key that the rules take for whole.
+/// Returns the `CKA_VALUE_LEN` that the derived key will have: that of the templates, or the
+/// default of its type. Otherwise a key type of one length would cut a key that the rules take for
+/// whole.
 fn wanted(template: &Template<'_>, forced: Option<&Value>) -> Option<usize> {
     let asked = |id| {
         let given = template.bytes(id).and_then(|bytes| crate::object::value::number(bytes).ok());
