@@ -176,7 +176,8 @@ fn unwrap_derive_and_decapsulate_follow_the_table() {
         let mut functions: Vec<(&str, Receive<'_>)> = vec![("C_UnwrapKey", &unwrap)];
         if sample.object_type.is_secret() {
             functions.push(("C_DeriveKey", &derive));
-            if sample.len() <= 32 {
+            // `key_types` tests that an unreadable result is no key of triple DES.
+            if sample.len() <= 32 && sample.kind != Some(KeyType::DES3.0) {
                 functions.extend([
                     ("C_EncapsulateKey", &encapsulate as Receive<'_>),
                     ("C_DecapsulateKey", &decapsulate),
@@ -260,7 +261,8 @@ fn changes_and_copies_follow_the_table() {
         for id in foreign(sample) {
             let changes = none().bytes(id, b"x");
             assert_eq!(client.set(session, object, &changes), Err(misplaced(id)), "{id}");
-            assert_eq!(client.copy(session, object, &changes), Err(misplaced(id)), "{id}");
+            let copied = client.copy(session, object, &changes).map(drop);
+            assert_eq!(copied, sample.copied(Err(misplaced(id))), "{id}");
         }
     });
 }

@@ -85,8 +85,11 @@ fn the_so_may_set_attributes_that_only_the_so_may_set() {
             assert_eq!(client.set(session, said, &none().flag(rule.id, false)), Ok(()), "{what}");
             let silent = client.create(session, &open).expect("an object");
             assert!(!client.flag(session, silent, rule.id), "{what}");
-            let copy = client.copy(session, silent, &none().flag(rule.id, true)).expect("a copy");
-            assert!(client.flag(session, copy, rule.id), "{what}");
+            let copy = client.copy(session, silent, &none().flag(rule.id, true));
+            assert_eq!(
+                copy.map(|copy| assert!(client.flag(session, copy, rule.id), "{what}")),
+                sample.copied(Ok(()))
+            );
             cases += 1;
         }
     }
