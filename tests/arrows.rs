@@ -96,7 +96,7 @@ fn files_beside_each_other_import_in_one_direction() {
 }
 
 /// The files that import from the files below them, although one of these imports from them. Every
-/// other `mod.rs` is either above the files of its folder or below them.
+/// other parent is either above the files of its folder or below them.
 const TANGLED: &str = "abi/src/params agent/client/src/application benches/src/baseline benches/src/calls \
     benches/src/groups benches/src/report benches/src/target client/src/raw conformance/src/attacks \
     conformance/src/cases conformance/src/mechanisms conformance/src/vectors driver/src/page \
