@@ -514,7 +514,7 @@ fn a_length_of_memory_is_never_an_address() {
             continue;
         }
         seen.push(parameter);
-        let layouts = parameter.layouts().into_iter();
+        let layouts = parameter.layouts().iter();
         for (layout, pointer) in layouts.flat_map(|layout| layout.pointers.iter().map(move |at| (layout, at)))
         {
             let Target::Bytes { len: Len::Field(at) | Len::Password(at), flow: Flow::In, .. } =
