@@ -130,9 +130,13 @@ pub fn structure(key_type: K) -> Structure {
 }
 
 /// Returns the length that a secret key of this type has if its template has no `CKA_VALUE_LEN`.
-/// `None` if it is the length of the value.
+/// `None` if it is the length of the value, or if no secret key has this type.
 pub(crate) fn default_len(key_type: K) -> Option<u64> {
-    match super::rule(A::VALUE_LEN, KeyTypeRow::of(key_type).secret)?.default {
+    let object_type = KeyTypeRow::of(key_type).secret;
+    if object_type == ObjectTypes::NONE {
+        return None;
+    }
+    match super::rule(A::VALUE_LEN, object_type)?.default {
         Default::Number(len) => Some(len),
         _ => None,
     }
