@@ -105,7 +105,7 @@ impl Migration {
         let before = fingerprint(Path::new(&self.old()));
         fs::create_dir_all(self.tokens()).expect("a directory");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(self.tokens());
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "tmpfs"]).arg(self.tokens());
         if !mount.output().is_ok_and(|output| output.status.success()) {
             return skip("only root can mount a small file system");
         }
