@@ -27,23 +27,23 @@
 //!
 //! # Imports
 //!
-//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `gate`,
-//! `id`, `quota`, `sync` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
+//! A module imports only from the modules to its left: `file`, `file_lock`, `gate`, `quota`,
+//! `sync` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
 //! <- `store` <- `token` <- `session` <- `functions`, `admin`. The test `arrows` checks this.
 //! `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
 
+pub use jeton_words::{error, id};
+
 pub mod admin;
 pub mod audit;
 pub mod backend;
 pub mod config;
-pub mod error;
 pub mod file;
 mod file_lock;
 pub mod functions;
 mod gate;
-pub mod id;
 pub mod mechanism;
 pub mod object;
 pub mod quota;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
 const LAYERS: [&[&str]; 10] = [
-    &["error", "file", "file_lock", "gate", "id", "quota", "sync"],
+    &["file", "file_lock", "gate", "quota", "sync"],
     &["backend"],
     &["mechanism"],
     &["audit"],
@@ -25,16 +25,17 @@ const LAYERS: [&[&str]; 10] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 24] = [
+const PACKAGES: [(&str, &str); 25] = [
     ("names/types", ""),
     ("names", "names/types"),
     ("secret", ""),
+    ("words", "names names/types secret"),
     ("tests/child", ""),
     ("tests/vectors", ""),
     ("client", "names"),
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
-    (".", "names secret tests/child tests/programs tests/vectors"),
+    (".", "names secret words tests/child tests/programs tests/vectors"),
     ("abi", ". names secret tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
@@ -54,20 +55,20 @@ const PACKAGES: [(&str, &str); 24] = [
         "tool",
         ". agent/wire client client/peers secret tool/pki tests/child tests/programs tool/formats tool/migrate",
     ),
-    ("conformance/models", ". names secret"),
+    ("conformance/models", ". secret words"),
     ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
     ("benches", ". abi client driver/laboratory client/peers tests/child"),
 ];
 
 /// The packages that users install. They link only each other.
 const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers client/rustls names names/types secret \
-    tool tool/formats tool/migrate tool/pki";
+    words tool tool/formats tool/migrate tool/pki";
 
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
     driver/laboratory/src client/peers/src tool/pki/src client/rustls/src tool/src \
     tool/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
-    benches/src tests/token tests/backend tests/crash tests/postgresql";
+    words/src benches/src tests/token tests/backend tests/crash tests/postgresql";
 
 /// The paths whose names may be imported all at once outside tests (docs/style.md, "Imports").
 const GLOBS: [&str; 1] = ["cryptoki_sys::*"];

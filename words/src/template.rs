@@ -27,7 +27,7 @@ pub enum Raw<'a> {
 
 impl<'a> Template<'a> {
     /// Returns the template with this attribute added, unless it already has the attribute.
-    pub(crate) fn or(mut self, id: AttributeType, value: &'a [u8]) -> Self {
+    pub fn or(mut self, id: AttributeType, value: &'a [u8]) -> Self {
         if !self.0.iter().any(|given| given.id == id) {
             self.0.push(Given { id, value: Raw::Bytes(value) });
         }

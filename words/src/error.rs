@@ -1,9 +1,9 @@
-//! The errors of the core. The C interface maps each to its `CKR_*` value. Details go to the log
+//! The errors of PKCS#11. The C interface maps each to its `CKR_*` value. Details go to the log
 //! where the error occurs.
 
 use jeton_secret::OutOfMemory;
 
-/// The result of most fallible functions in the core.
+/// The result of most fallible functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Fails with this error if the condition is false.

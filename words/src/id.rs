@@ -1,7 +1,6 @@
 //! The numbers of PKCS#11 as separate types, so that the compiler finds a slot used as a session.
 //!
-//! The values come from the specification's headers through `cryptoki-sys`. No other file of the
-//! core names that crate.
+//! The values come from the specification's headers through `cryptoki-sys`.
 
 pub use jeton_names::{AttributeType, KeyType, MechanismType, ObjectClass};
 

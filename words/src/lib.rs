@@ -1,0 +1,10 @@
+//! The types of the arguments and results of PKCS#11, without C pointers, and without a crypto
+//! library: identifiers, errors, templates, mechanisms with their parameters, and answers.
+//!
+//! The core computes with them, and the C interface reads them from a caller's memory.
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod id;
+pub mod template;
