@@ -531,21 +531,21 @@ mod tests {
     #[test]
     fn imports_against_the_arrows_are_found() {
         for (path, text) in [
-            ("error", "use crate::id::SlotId;"),
+            ("quota", "use crate::sync::lock;"),
             ("backend/aws_lc/rsa", "use crate::mechanism::Params;"),
             ("store/sqlite", "pub use crate::token::Token;"),
-            ("object/make", "use crate::{error::Error, session::{table, find}, id};"),
-            ("object/make", "use crate::{\n    error::Error,\n    functions,\n};"),
+            ("object/make", "use crate::{quota::Permit, session::{table, find}, gate};"),
+            ("object/make", "use crate::{\n    quota::Permit,\n    functions,\n};"),
             ("token", "fn f() -> crate::functions::Module {}"),
             ("mechanism", "fn f(name: &super::store::Store) {}"),
             ("mechanism/rsa", "use super::super::object::Object;"),
-            ("mechanism/rsa", "use super::super::{id, object::Object};"),
+            ("mechanism/rsa", "use super::super::{gate, object::Object};"),
             ("token", "mod tests {\n    use super::super::session::Session;\n}"),
         ] {
             assert_eq!(found(path, text).len(), 1, "{path}: {text}");
         }
-        assert_eq!(found("id", "\nuse crate::token::Token;"), ["line 2: id imports token"]);
-        assert_eq!(found("id", "use crate::{token, session};").len(), 2);
+        assert_eq!(found("gate", "\nuse crate::token::Token;"), ["line 2: gate imports token"]);
+        assert_eq!(found("gate", "use crate::{token, session};").len(), 2);
     }
 
     fn circles_of(files: &[(&str, &str)]) -> Vec<String> {

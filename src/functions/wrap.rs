@@ -58,7 +58,7 @@ impl Module {
             return Err(Error::MechanismParamInvalid);
         };
         *nonce = message.nonce().into();
-        self.wrap_under(session, (mechanism, message.nonce_source()), wrapping, key, out)
+        self.wrap_under(session, (mechanism, Nonce::of(message)), wrapping, key, out)
     }
 
     fn wrap_under(

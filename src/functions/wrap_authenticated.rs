@@ -15,6 +15,7 @@ use crate::config::strict::check_aead;
 use crate::error::{Error, Result, require};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
+use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::{Generator, MessageParams};
 use crate::object::make::Cut;
 use crate::object::template::Template;
@@ -51,7 +52,7 @@ impl Module {
             |token, rights| {
                 let Authenticated { mechanism, params, aad } = how;
                 let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
-                let by = (mechanism, params.nonce_source());
+                let by = (mechanism, Nonce::of(params));
                 let plain = export_key(&token, rights, by, &wrapping, key)?;
                 let mut aead = cipher(&token, mechanism, params, &wrapping)?;
                 let needed = plain.len();

@@ -160,13 +160,13 @@ pub enum Nonce {
     Caller,
 }
 
-impl MessageParams {
-    /// Returns where the nonce comes from.
-    pub fn nonce_source(&self) -> Nonce {
-        let random = matches!(self.generator(), Generator::Any | Generator::Random);
-        match random && self.fixed_bits() == 0 && self.nonce().len() >= NONCE {
-            true => Nonce::Token,
-            false => Nonce::Caller,
+impl Nonce {
+    /// Returns where the nonce of a message comes from.
+    pub fn of(params: &MessageParams) -> Self {
+        let random = matches!(params.generator(), Generator::Any | Generator::Random);
+        match random && params.fixed_bits() == 0 && params.nonce().len() >= NONCE {
+            true => Self::Token,
+            false => Self::Caller,
         }
     }
 }
@@ -335,7 +335,7 @@ mod tests {
             let nonce = vec![0; len];
             let mut params = MessageParams::new(AeadScheme::AesGcm, &nonce, 16).expect("a nonce");
             params.set_generator(generator, fixed_bits).expect("fixed bits of the nonce");
-            assert_eq!(params.nonce_source(), source, "{generator:?} {fixed_bits} {len}");
+            assert_eq!(Nonce::of(&params), source, "{generator:?} {fixed_bits} {len}");
         }
     }
 }

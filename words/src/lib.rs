@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cipher;
 pub mod error;
+pub mod hash;
 pub mod id;
+pub mod message;
 pub mod template;
