@@ -15,13 +15,13 @@ mod digest;
 mod dsa;
 mod ec;
 pub mod flow;
+mod given;
 pub mod hmac;
 mod ike;
 pub mod message;
 mod ml_dsa;
 mod ml_kem;
 mod otp;
-mod params;
 pub mod password;
 mod row;
 mod rsa;
@@ -33,10 +33,11 @@ mod stateful;
 pub mod tls;
 
 pub use flow::KeyFlow;
-pub use params::{AgreementKdf, HkdfSalt, Mechanism, Params};
+pub use given::Mechanism;
+pub use jeton_words::params::{AgreementKdf, HkdfSalt, Params};
+pub use jeton_words::shape::{MacFunction, Shape};
 pub use row::{
-    Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
-    Standing, Wraps,
+    Action, Asymmetric, Derivation, KeyExchange, MechanismRow, PointForm, Primitive, Standing, Wraps,
 };
 
 /// The rows of each family. The order inside a family has no meaning.

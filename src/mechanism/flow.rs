@@ -4,7 +4,7 @@
 
 use super::message::{Generator, MessageParams};
 use super::{Action, Asymmetric, Derivation, MacFunction, MechanismRow, Params};
-use crate::backend::{AeadScheme, CipherScheme};
+use crate::backend::AeadScheme;
 use crate::id::mechanism_flag as does;
 
 /// The shortest tag of GCM in bytes. SP 800-38D, 5.2.1.2, allows 32 and 64 bits for few
@@ -216,16 +216,6 @@ impl Wrapping {
             Self::Unauthenticated => false,
         };
         if good { Integrity::Whole } else { Integrity::Malleable }
-    }
-}
-
-impl Params {
-    /// Returns the length of the tag in the parameter of an authenticated cipher; 0 for the others.
-    pub fn tag_len(&self) -> usize {
-        match self {
-            Self::Cipher(CipherScheme::Aead { tag_len, .. }) => *tag_len,
-            _ => 0,
-        }
     }
 }
 

@@ -5,9 +5,10 @@
 use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
 use super::row::SIGNS;
 use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, Shape};
-use crate::backend::Hash;
 use crate::id::mechanism_flag::{SIGN, VERIFY};
 use crate::id::{KeyType, MechanismType as M};
+
+pub use jeton_words::tls::{Randoms, TlsPrf};
 
 /// The only size in bytes of a master secret and of a pre-master secret with a version.
 const MASTER: (u64, u64) = (48, 48);
@@ -35,24 +36,6 @@ pub(super) const ROWS: &[MechanismRow] = &[
 
 const RSA: Derivation = Derivation::TlsMaster(KeyExchange::Rsa);
 const DH: Derivation = Derivation::TlsMaster(KeyExchange::DiffieHellman);
-
-/// The pseudo-random function of a TLS version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsPrf {
-    /// TLS 1.0 and 1.1 (RFC 2246, 5).
-    Md5Sha1,
-    /// TLS 1.2 (RFC 5246, 5).
-    Hash(Hash),
-}
-
-/// The random values of a handshake.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Randoms {
-    /// The client's random value.
-    pub client: Box<[u8]>,
-    /// The server's random value.
-    pub server: Box<[u8]>,
-}
 
 const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismRow {
     MechanismRow::derives(id, Some(KeyType::GENERIC_SECRET), sizes, inputs, shape, derivation)

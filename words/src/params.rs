@@ -1,12 +1,13 @@
 //! The parameters of mechanisms, parsed.
 
-use super::password::Password;
-use super::sp800_108::Field;
-use super::tls::{Randoms, TlsPrf};
-use super::{MacFunction, MechanismRow};
-use crate::backend::{CipherScheme, GcmParams, Hash};
+use crate::cipher::{CipherScheme, GcmParams};
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::id::ObjectHandle;
+use crate::password::Password;
+use crate::shape::MacFunction;
+use crate::sp800_108::Field;
+use crate::tls::{Randoms, TlsPrf};
 
 /// A mechanism's parameter, parsed.
 #[derive(Clone, PartialEq, Eq)]
@@ -231,7 +232,7 @@ impl Params {
 
     /// Sets another parameter of GCM. Fails with `GeneralError` if this belongs to another cipher.
     #[inline]
-    pub(crate) fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
+    pub fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
         match self {
             Self::Cipher(scheme) => scheme.assign_gcm(gcm),
             _ => Err(Error::GeneralError),
@@ -246,6 +247,14 @@ impl Params {
             Self::Oaep { label, .. } => label.len(),
             Self::Cipher(CipherScheme::Aead { nonce, aad, .. }) => nonce.len() + aad.len(),
             Self::Gmac { iv, .. } => iv.len(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the length of the tag in the parameter of an authenticated cipher; 0 for the others.
+    pub fn tag_len(&self) -> usize {
+        match self {
+            Self::Cipher(CipherScheme::Aead { tag_len, .. }) => *tag_len,
             _ => 0,
         }
     }
@@ -297,19 +306,4 @@ pub enum HkdfSalt {
     Data(Box<[u8]>),
     /// The value of a key.
     Key(ObjectHandle),
-}
-
-/// A mechanism and its parameter: a parsed `CK_MECHANISM`.
-#[derive(Clone)]
-pub struct Mechanism {
-    /// The row of the mechanism table.
-    pub info: &'static MechanismRow,
-    /// The parameter.
-    pub params: Params,
-}
-
-impl PartialEq for Mechanism {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.info, other.info) && self.params == other.params
-    }
 }

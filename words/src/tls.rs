@@ -1,0 +1,21 @@
+//! The parameters of TLS 1.0 to 1.2 (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms").
+
+use crate::hash::Hash;
+
+/// The pseudo-random function of a TLS version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsPrf {
+    /// TLS 1.0 and 1.1 (RFC 2246, 5).
+    Md5Sha1,
+    /// TLS 1.2 (RFC 5246, 5).
+    Hash(Hash),
+}
+
+/// The random values of a handshake.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Randoms {
+    /// The client's random value.
+    pub client: Box<[u8]>,
+    /// The server's random value.
+    pub server: Box<[u8]>,
+}
