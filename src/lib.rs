@@ -16,7 +16,7 @@
 //! 5. [`object::Object`] is a list of attributes. [`object::attribute`] is the table of the rules
 //!    of every attribute.
 //! 6. [`mechanism::MechanismRow`] is a row of the mechanism table: what it computes, with which
-//!    keys, and the form of its parameter. [`mechanism::Mechanism`] is a row with a parameter.
+//!    keys. [`mechanism::Mechanism`] is a mechanism of the words with its parameter.
 //! 7. [`backend::Provider`] is a crypto library: AWS-LC or RustCrypto.
 //! 8. [`jeton_secret::Secret`], of a package of its own, is memory that is locked where possible
 //!    and wiped when it is freed.

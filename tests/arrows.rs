@@ -36,7 +36,7 @@ const PACKAGES: [(&str, &str); 25] = [
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
     (".", "names secret words tests/child tests/programs tests/vectors"),
-    ("abi", ". names secret tests/child tests/programs"),
+    ("abi", ". names secret words tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
     ("agent", ". abi agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),

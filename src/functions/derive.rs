@@ -10,7 +10,7 @@ use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
+use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params, row_of};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -103,11 +103,13 @@ impl Module {
         let (token, rights) = self.access(session)?;
         token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
         // The result is public, whatever the private key is.
-        if mechanism.info.action == Action::Derive(Derivation::PublicKey) {
+        if row_of(mechanism.info).action == Action::Derive(Derivation::PublicKey) {
             return self.derive_public(session, mechanism, base, template).map(Derived::Key);
         }
         let base = find_derivable(&token, rights, mechanism, base)?;
-        let Action::Derive(derivation) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
+        let Action::Derive(derivation) = row_of(mechanism.info).action else {
+            return Err(Error::MechanismInvalid);
+        };
         check_form(&token, mechanism, &base, 0)?;
         let find = |handle| find_derivable(&token, rights, mechanism, handle);
         let named = mechanism.params.keys().into_iter().map(find).collect::<Result<Vec<_>>>()?;

@@ -1,20 +1,7 @@
 //! The mechanisms with messages (PKCS#11 3.2, "Message-based encryption functions" and
 //! "Message-based decryption functions").
 
-use super::{Action, MechanismRow};
-use crate::backend::{AeadScheme, CipherMode};
-
 pub use jeton_words::message::{Generator, MessageParams};
-
-impl MechanismRow {
-    /// Returns the authenticated cipher of this mechanism, or `None` if it is another mechanism.
-    pub const fn aead(&self) -> Option<AeadScheme> {
-        match self.action {
-            Action::Cipher(CipherMode::Aead(scheme)) => Some(scheme),
-            _ => None,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

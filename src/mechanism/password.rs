@@ -1,7 +1,7 @@
 //! Key derivation from passwords (PKCS#11 3.2, "PKCS #5 and PKCS #5-style password-based
 //! encryption").
 
-use super::{Action, KeyFlow, MechanismRow, Shape};
+use super::{Action, KeyFlow, MechanismRow};
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::GENERATE;
 
@@ -14,7 +14,6 @@ pub(super) const ROWS: &[MechanismRow] = &[
         flags: GENERATE,
         sizes: (1, 4096),
         key_type: None,
-        shape: Shape::Pbkdf2,
         flow: KeyFlow::Nothing,
         action: Action::GenerateFromPassword,
         ..MechanismRow::BASE

@@ -1,9 +1,11 @@
 //! The columns of the mechanism table.
 
+use jeton_words::mechanism::{self as words, Function};
+
 use super::flow::{Flow, Inputs, KeyFlow, Sizes, Wrapping};
 use super::sp800_108::Kdf;
-use super::{MacFunction, Params, Shape};
-use crate::backend::{CipherMode, Hash, Scheme, Stateful};
+use super::{KeyExchange, MacFunction, MechanismWord, Params, Shape};
+use crate::backend::{AeadScheme, CipherMode, Hash, Scheme, Stateful};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 
 /// A row of the mechanism table.
@@ -27,8 +29,6 @@ pub struct MechanismRow {
     pub wraps: Wraps,
     /// How its uses take the bytes of keys. Each row says it: [`KeyFlow::Unsaid`] does not compile.
     pub flow: KeyFlow,
-    /// The form of its parameter.
-    pub shape: Shape,
     /// The computation.
     pub action: Action,
 }
@@ -45,7 +45,6 @@ impl MechanismRow {
         standing: Standing::Current,
         wraps: Wraps::Nothing,
         flow: KeyFlow::Unsaid,
-        shape: Shape::None,
         action: Action::Encapsulate,
     };
 
@@ -61,16 +60,20 @@ impl MechanismRow {
         Self { id, flags, sizes, key_type: Some(key_type), flow: KeyFlow::Nothing, action, ..Self::BASE }
     }
 
-    /// Builds the row of a mechanism that signs or computes MACs.
+    /// Builds the row of a mechanism that signs.
     pub(super) const fn signs(
         id: MechanismType,
         key_type: KeyType,
         sizes: (u64, u64),
-        shape: Shape,
         action: Action,
     ) -> Self {
         let flow = KeyFlow::Signs(Flow::OneWay);
-        Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE }
+        Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, action, ..Self::BASE }
+    }
+
+    /// Builds the row of a mechanism that computes MACs.
+    pub(super) const fn codes(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> Self {
+        Self::signs(id, key_type, sizes, Action::Mac(mac_of(id)))
     }
 
     pub(super) const fn encrypts(
@@ -78,11 +81,10 @@ impl MechanismRow {
         key_type: KeyType,
         sizes: (u64, u64),
         wrapping: Wrapping,
-        mode: CipherMode,
     ) -> Self {
         let flags = does::ENCRYPT | does::DECRYPT | does::WRAP | does::UNWRAP;
-        let (flow, shape, action) = (KeyFlow::Wraps(wrapping), Shape::Cipher(mode), Action::Cipher(mode));
-        let row = Self { id, flags, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE };
+        let (flow, action) = (KeyFlow::Wraps(wrapping), Action::Cipher(mode_of(id)));
+        let row = Self { id, flags, sizes, key_type: Some(key_type), flow, action, ..Self::BASE };
         Self { wraps: Wraps::Any, ..row }
     }
 
@@ -93,11 +95,25 @@ impl MechanismRow {
         key_type: Option<KeyType>,
         sizes: (u64, u64),
         inputs: fn(&Params, Sizes) -> Inputs,
-        shape: Shape,
         derivation: Derivation,
     ) -> Self {
         let (flow, action) = (KeyFlow::Derives(inputs), Action::Derive(derivation));
-        Self { id, flags: does::DERIVE, sizes, key_type, flow, shape, action, ..Self::BASE }
+        Self { id, flags: does::DERIVE, sizes, key_type, flow, action, ..Self::BASE }
+    }
+
+    /// Returns the word of the mechanism.
+    pub const fn word(&self) -> &'static MechanismWord {
+        word_of(self.id)
+    }
+
+    /// Returns the form of its parameter.
+    pub const fn shape(&self) -> Shape {
+        self.word().shape
+    }
+
+    /// Returns whether it is [`Self::BASE`].
+    pub(super) const fn is_base(&self) -> bool {
+        self.id.0 == Self::BASE.id.0
     }
 
     pub(super) const fn also(self, flags: u64) -> Self {
@@ -136,6 +152,57 @@ impl MechanismRow {
     /// Returns whether a signature changes the state of its key.
     pub(crate) fn is_stateful(&self) -> bool {
         matches!(self.action, Action::Sign(Primitive::Stateful(_), _))
+    }
+}
+
+const fn word_of(id: MechanismType) -> &'static MechanismWord {
+    match words::find(id) {
+        Some(word) => word,
+        None => panic!("the words lack a mechanism"),
+    }
+}
+
+const fn mode_of(id: MechanismType) -> CipherMode {
+    match word_of(id).shape {
+        Shape::Cipher(mode) => mode,
+        _ => panic!("not a cipher"),
+    }
+}
+
+pub(super) const fn aead_of(id: MechanismType) -> AeadScheme {
+    match word_of(id).aead() {
+        Some(scheme) => scheme,
+        None => panic!("not an authenticated cipher"),
+    }
+}
+
+pub(super) const fn kdf_of(id: MechanismType) -> Kdf {
+    match word_of(id).shape {
+        Shape::Sp800_108(kdf) => kdf,
+        _ => panic!("not of SP 800-108"),
+    }
+}
+
+pub(super) const fn exchange_of(id: MechanismType) -> KeyExchange {
+    match word_of(id).shape {
+        Shape::TlsMaster(exchange) | Shape::Tls12Master(exchange) | Shape::Tls12ExtendedMaster(exchange) => {
+            exchange
+        }
+        _ => panic!("not a master secret"),
+    }
+}
+
+pub(super) const fn hash_of(id: MechanismType) -> Hash {
+    match word_of(id).function {
+        Some(Function::Digest(hash)) => hash,
+        _ => panic!("not a digest"),
+    }
+}
+
+const fn mac_of(id: MechanismType) -> MacFunction {
+    match word_of(id).function {
+        Some(Function::Mac(function)) => function,
+        _ => panic!("not a MAC"),
     }
 }
 
@@ -248,15 +315,6 @@ pub enum PointForm {
     Bare,
     /// A DER octet string that contains the bare form.
     Octets,
-}
-
-/// How the pre-master secret of a TLS connection was agreed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyExchange {
-    /// RSA. The pre-master secret begins with the client's version.
-    Rsa,
-    /// Diffie-Hellman.
-    DiffieHellman,
 }
 
 /// The method that derives a key.

@@ -1,20 +1,21 @@
 //! The key derivations of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
 use super::flow::{Inputs, Protection, Sizes, blocks_of, message_of};
-use super::{Derivation, MechanismRow, Params, Shape};
+use super::row::kdf_of;
+use super::{Derivation, MechanismRow, Params};
 use crate::id::MechanismType as M;
 
 pub use jeton_words::sp800_108::{Field, Kdf, Number};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    derives(M::SP800_108_COUNTER_KDF, Kdf::Counter),
-    derives(M::SP800_108_FEEDBACK_KDF, Kdf::Feedback),
-    derives(M::SP800_108_DOUBLE_PIPELINE_KDF, Kdf::DoublePipeline),
+    derives(M::SP800_108_COUNTER_KDF),
+    derives(M::SP800_108_FEEDBACK_KDF),
+    derives(M::SP800_108_DOUBLE_PIPELINE_KDF),
 ];
 
 /// Builds the row of a mechanism that accepts every type of secret key. The sizes are in bits.
-const fn derives(id: M, kdf: Kdf) -> MechanismRow {
-    MechanismRow::derives(id, None, (8, 32768), inputs, Shape::Sp800_108(kdf), Derivation::Sp800_108(kdf))
+const fn derives(id: M) -> MechanismRow {
+    MechanismRow::derives(id, None, (8, 32768), inputs, Derivation::Sp800_108(kdf_of(id)))
 }
 
 /// The base key is the key of the pseudo-random function, and the other keys are in its message.

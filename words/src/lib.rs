@@ -9,6 +9,7 @@ pub mod cipher;
 pub mod error;
 pub mod hash;
 pub mod id;
+pub mod mechanism;
 pub mod message;
 pub mod params;
 pub mod password;

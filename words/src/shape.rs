@@ -23,6 +23,15 @@ pub enum MacFunction {
     TlsPrf,
 }
 
+/// How the pre-master secret of a TLS connection was agreed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyExchange {
+    /// RSA. The pre-master secret begins with the client's version.
+    Rsa,
+    /// Diffie-Hellman.
+    DiffieHellman,
+}
+
 /// The form of a mechanism's parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -73,11 +82,11 @@ pub enum Shape {
     /// `CK_VERSION`.
     Version,
     /// `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
-    TlsMaster,
+    TlsMaster(KeyExchange),
     /// `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
-    Tls12Master,
+    Tls12Master(KeyExchange),
     /// `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
-    Tls12ExtendedMaster,
+    Tls12ExtendedMaster(KeyExchange),
     /// `CK_SSL3_KEY_MAT_PARAMS`.
     TlsKeys,
     /// `CK_TLS12_KEY_MAT_PARAMS`.
