@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use jeton_secret::{Secret, try_boxed};
+use jeton_words::session::Access;
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
@@ -13,7 +14,7 @@ use crate::mechanism::flow::{Flow, KeyFlow};
 use crate::mechanism::{Action, MacFunction, Mechanism, MechanismWord, Params, row_of, rule, scheme};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
-use crate::object::policy::{Access, Rights};
+use crate::object::policy::Rights;
 use crate::object::value::bit_size;
 use crate::object::{Object, fips, key, strict};
 use crate::quota::Permit;
@@ -39,8 +40,9 @@ pub(crate) mod table;
 pub(crate) mod tls;
 mod verify_signature;
 
-pub use crypt::{CryptParams, Crypting};
+pub use crypt::Crypting;
 pub use digest::Digesting;
+pub use jeton_words::operation::CryptParams;
 pub use message::Messages;
 pub use operation::{Absorb, Engine, Operation, Phase};
 pub use operations::Operations;

@@ -104,7 +104,7 @@ const TANGLED: &str = "abi/src/params agent/client/src/application benches/src/b
     driver/src/pipeline driver/src/report driver/src/tls src/backend/aws_lc src/backend/aws_lc/cipher \
     src/backend/aws_lc/ffi src/backend/hash_based src/backend/lanes src/backend/rustcrypto \
     src/backend/shared/modes src/config src/functions src/functions/derive src/mechanism src/object \
-    src/object/attribute src/object/key_type src/session src/session/operation src/store \
+    src/object/attribute src/object/key_type src/session src/store \
     src/store/postgresql src/store/seal src/store/sqlite tool/migrate/src/softhsm tool/pki/src/issuer \
     tool/src/commands/key tool/src/doctor tool/src/migrate";
 

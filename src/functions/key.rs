@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::Write;
 
 use jeton_secret::{Secret, with_wiped_frame};
+use jeton_words::asynchronous::{AsyncFunction, Started};
 use tracing::warn;
 
-use super::asynchronous::{AsyncFunction, Made, Started};
+use super::asynchronous::Made;
 use super::audit::Call;
 use super::cost::Cost;
 use super::{Module, Threads, password};

@@ -3,6 +3,7 @@
 //! but with an authenticated cipher. Its nonce and tag are in a message parameter.
 
 use jeton_secret::Secret;
+use jeton_words::wrap::Authenticated;
 
 use super::Module;
 use super::audit::Call;
@@ -23,17 +24,6 @@ use crate::object::{Object, key};
 use crate::session::nonce::Nonces;
 use crate::session::operation::Output;
 use crate::token::Token;
-
-/// A mechanism with a message parameter. The data length in a parameter of CCM is ignored, because
-/// the key gives the length.
-pub struct Authenticated<'a> {
-    /// The mechanism, without its parameter.
-    pub mechanism: &'a Mechanism,
-    /// The message parameter. Wrapping writes the nonce and the tag into it.
-    pub params: &'a mut MessageParams,
-    /// The associated data.
-    pub aad: &'a [u8],
-}
 
 impl Module {
     /// `C_WrapKeyAuthenticated`. Returns the number of bytes written, or the length of the result

@@ -1,9 +1,9 @@
 //! The columns of the mechanism table.
 
 use jeton_words::mechanism::{self as words, Function};
+use jeton_words::sp800_108::Kdf;
 
 use super::flow::{Flow, Inputs, KeyFlow, Sizes, Wrapping};
-use super::sp800_108::Kdf;
 use super::{KeyExchange, MacFunction, MechanismWord, Params, Shape};
 use crate::backend::{AeadScheme, CipherMode, Hash, Scheme, Stateful};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};

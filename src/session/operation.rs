@@ -19,16 +19,7 @@ use crate::token::ClientToken;
 
 mod process;
 
-pub use process::Phase;
-
-/// The destination of a result (PKCS#11 3.2, "Conventions for functions returning output in a
-/// variable-length buffer").
-pub enum Output<'a> {
-    /// The caller passed NULL and asks only for the length.
-    Length,
-    /// The caller's buffer.
-    Buffer(&'a mut [u8]),
-}
+pub use jeton_words::operation::{Output, Phase};
 
 /// One operation of a session, for example the signature.
 pub struct Operation<E> {

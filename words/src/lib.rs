@@ -5,15 +5,23 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asynchronous;
+pub mod attribute;
 pub mod cipher;
+pub mod derive;
 pub mod error;
+pub mod general;
 pub mod hash;
 pub mod id;
 pub mod mechanism;
 pub mod message;
+pub mod operation;
 pub mod params;
 pub mod password;
+pub mod session;
 pub mod shape;
+pub mod slot;
 pub mod sp800_108;
 pub mod template;
 pub mod tls;
+pub mod wrap;
