@@ -43,7 +43,7 @@ impl Module {
         state.known(slot)?;
         Ok(SlotInfo {
             description: format!("Jeton slot {}", slot.0),
-            manufacturer: MANUFACTURER,
+            manufacturer: MANUFACTURER.into(),
             token_present: true,
             removable: state.settings.removable,
             hardware: version(),
@@ -57,8 +57,8 @@ impl Module {
         let pins = state.settings.pins;
         let mut info = TokenInfo {
             label: NO_LABEL,
-            manufacturer: MANUFACTURER,
-            model: MODEL,
+            manufacturer: MANUFACTURER.into(),
+            model: MODEL.into(),
             serial: String::new(),
             flags: flag::RNG
                 | flag::LOGIN_REQUIRED

@@ -1,10 +1,12 @@
 //! Functions that continue after they have returned (PKCS#11 3.2, "Asynchronous function management
 //! functions").
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::ObjectHandle;
 
 /// A function that can return `CKR_PENDING`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum AsyncFunction {
     GenerateKey,
@@ -33,7 +35,7 @@ impl AsyncFunction {
 }
 
 /// The result of a function that may continue after it has returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Started<T> {
     /// The function is complete.
     Done(T),
@@ -42,7 +44,7 @@ pub enum Started<T> {
 }
 
 /// The objects that a function created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completed {
     /// The secret key or the public key.
     pub object: ObjectHandle,

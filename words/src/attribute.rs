@@ -3,24 +3,28 @@
 use std::ffi::c_ulong;
 use std::ops::Deref;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::AttributeType;
 
 /// A value as `C_GetAttributeValue` returns it.
+#[derive(Serialize, Deserialize)]
 pub enum AttributeView<'a> {
     /// The bytes in the caller's representation.
-    Bytes(Shown<'a>),
+    Bytes(#[serde(borrow)] Shown<'a>),
     /// The attributes of a template.
-    Template(Vec<(AttributeType, AttributeView<'a>)>),
+    Template(#[serde(borrow)] Vec<(AttributeType, AttributeView<'a>)>),
 }
 
 /// The bytes that the caller gets.
+#[derive(Serialize, Deserialize)]
 pub enum Shown<'a> {
     /// Borrowed from the object.
-    Held(&'a [u8]),
+    Held(#[serde(borrow, with = "serde_bytes")] &'a [u8]),
     /// A `CK_ULONG`.
     Number([u8; ULONG]),
     /// Computed for this call.
-    Made(Vec<u8>),
+    Made(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
 impl Shown<'_> {

@@ -4,6 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use jeton_secret::try_boxed;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::error::{Error, Result};
 
 /// The initial value of KW (RFC 3394, 2.2.3.1).
@@ -12,7 +14,7 @@ pub const KW_IV: [u8; 8] = [0xa6; 8];
 pub const KWP_IV: [u8; 4] = [0xa6, 0x59, 0x59, 0xa6];
 
 /// An authenticated cipher without its parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the ciphers'")]
 pub enum AeadScheme {
     AesGcm,
@@ -71,7 +73,7 @@ impl AeadScheme {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are clear")]
 pub enum Direction {
     Encrypt,
@@ -80,11 +82,13 @@ pub enum Direction {
 
 /// The parameter of GCM in the caller's memory. Each message has a new nonce, which is copied only
 /// to where it is kept.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct GcmParams<'a> {
     /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
+    #[serde(borrow, with = "serde_bytes")]
     pub nonce: &'a [u8],
     /// Additional authenticated data.
+    #[serde(borrow, with = "serde_bytes")]
     pub aad: &'a [u8],
     /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
     pub tag_len: usize,
@@ -173,6 +177,18 @@ impl Nonce {
     }
 }
 
+impl Serialize for Nonce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nonce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde_bytes::deserialize(deserializer).map(|bytes: &[u8]| bytes.into())
+    }
+}
+
 impl Deref for Nonce {
     type Target = [u8];
 
@@ -190,7 +206,7 @@ impl DerefMut for Nonce {
 }
 
 /// A symmetric cipher without its parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the modes'")]
 pub enum CipherMode {
     AesEcb,
@@ -251,7 +267,7 @@ fn optional<const N: usize>(bytes: &[u8]) -> Result<Option<[u8; N]>> {
 }
 
 /// A symmetric cipher with its parameter. AES keys have 16, 24 or 32 bytes.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CipherScheme {
     /// SP 800-38A ECB. The message consists of whole blocks.
     AesEcb,
@@ -301,6 +317,7 @@ pub enum CipherScheme {
         /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
         nonce: Nonce,
         /// Additional authenticated data.
+        #[serde(with = "serde_bytes")]
         aad: Box<[u8]>,
         /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
         tag_len: usize,
@@ -325,6 +342,7 @@ pub enum CipherScheme {
     /// nonce of 8 bytes selects the original, with a counter of 64 bits.
     ChaCha20 {
         /// The nonce, 8 or 12 bytes.
+        #[serde(with = "serde_bytes")]
         nonce: Box<[u8]>,
         /// The counter of the first block.
         counter: u64,

@@ -1,7 +1,9 @@
 //! The arguments of `C_Initialize`.
 
+use serde::{Deserialize, Serialize};
+
 /// Whether the application allows the library to create threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Threads {
     /// The library may create threads.
     Allowed,

@@ -1,8 +1,10 @@
 //! Hash functions and the lengths of their outputs.
 
+use serde::{Deserialize, Serialize};
+
 /// Hash functions (FIPS 180-4, FIPS 202, RFC 7693). The SHAKEs have the output lengths that
 /// signatures use (FIPS 204, 5.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Hash {
     Sha1,

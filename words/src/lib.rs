@@ -1,6 +1,9 @@
 //! The types of the arguments and results of PKCS#11, without C pointers, and without a crypto
 //! library: identifiers, errors, templates, mechanisms with their parameters, and answers.
 //!
+//! They travel in messages, which are as hostile as their sender: decoding bounds neither the depth
+//! of a template nor the lengths in a parameter.
+//!
 //! The core computes with them, and the C interface reads them from a caller's memory.
 
 #![forbid(unsafe_code)]

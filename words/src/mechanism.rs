@@ -1,5 +1,8 @@
 //! The mechanisms, each with the form of its parameter. The core has what they do.
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::cipher::{AeadScheme as Aead, CipherMode as Mode};
 use crate::hash::Hash;
 use crate::id::MechanismType as M;
@@ -51,6 +54,20 @@ pub struct Mechanism {
 impl PartialEq for Mechanism {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.info, other.info) && self.params == other.params
+    }
+}
+
+impl Serialize for Mechanism {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.info.id, &self.params).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mechanism {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (id, params) = <(M, Params)>::deserialize(deserializer)?;
+        let info = find(id).ok_or_else(|| D::Error::custom("an unknown mechanism"))?;
+        Ok(Self { info, params })
     }
 }
 

@@ -1,11 +1,13 @@
 //! The parameter of a message that an authenticated cipher encrypts or decrypts (PKCS#11 3.2,
 //! "Message-based encryption functions" and "Message-based decryption functions").
 
+use serde::{Deserialize, Serialize};
+
 use crate::cipher::{AeadScheme, Nonce};
 use crate::error::{Error, Result, require};
 
 /// The source of the part of a nonce that is not fixed (`CK_GENERATOR_FUNCTION`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Generator {
     /// `CKG_NO_GENERATE`: the application supplies the nonce.
     None,
@@ -23,6 +25,8 @@ pub enum Generator {
 /// The parameter of a message: `CK_GCM_MESSAGE_PARAMS`, `CK_CCM_MESSAGE_PARAMS` or
 /// `CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS`. Encryption writes the generated nonce and the tag
 /// into it.
+#[derive(Serialize, Deserialize)]
+#[serde(try_from = "Received")]
 pub struct MessageParams {
     scheme: AeadScheme,
     nonce: Nonce,
@@ -31,6 +35,30 @@ pub struct MessageParams {
     tag: [u8; AeadScheme::MAX_TAG],
     tag_len: usize,
     data_len: usize,
+}
+
+/// A parameter from a message, whose lengths nobody has checked.
+#[derive(Deserialize)]
+struct Received {
+    scheme: AeadScheme,
+    nonce: Nonce,
+    fixed_bits: usize,
+    generator: Generator,
+    tag: [u8; AeadScheme::MAX_TAG],
+    tag_len: usize,
+    data_len: usize,
+}
+
+impl TryFrom<Received> for MessageParams {
+    type Error = &'static str;
+
+    fn try_from(given: Received) -> Result<Self, Self::Error> {
+        let mut params = Self::new(given.scheme, &given.nonce, given.tag_len)
+            .and_then(|mut params| params.set_generator(given.generator, given.fixed_bits).map(|()| params))
+            .map_err(|_| "the lengths of a nonce or tag")?;
+        (params.tag, params.data_len) = (given.tag, given.data_len);
+        Ok(params)
+    }
 }
 
 impl MessageParams {

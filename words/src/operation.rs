@@ -1,5 +1,7 @@
 //! The arguments of the functions of an operation.
 
+use serde::{Deserialize, Serialize};
+
 use crate::cipher::GcmParams;
 use crate::error::Result;
 use crate::params::Params;
@@ -14,7 +16,7 @@ pub enum Output<'a> {
 }
 
 /// Whether a function begins a message or continues one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// The function begins a message.
     Begin,

@@ -1,9 +1,12 @@
 //! Passwords in parameters.
 
+use serde::{Deserialize, Serialize};
+
 use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 
 /// A password from a parameter. It is wiped on drop and compared in constant time.
+#[derive(Serialize, Deserialize)]
 pub struct Password(pub Secret);
 
 impl Clone for Password {

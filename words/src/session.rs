@@ -1,8 +1,11 @@
 //! Sessions and the login (PKCS#11 3.2, "Session management functions").
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::SlotId;
 
 /// The result of `C_GetSessionInfo`.
+#[derive(Serialize, Deserialize)]
 pub struct SessionInfo {
     /// The slot of the token.
     pub slot: SlotId,
@@ -15,7 +18,7 @@ pub struct SessionInfo {
 }
 
 /// The user type of a login (`CKU_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum User {
     /// `CKU_SO`
     SecurityOfficer,
@@ -37,7 +40,7 @@ impl User {
 }
 
 /// The type of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     /// A read-only session, which cannot write token objects.
     ReadOnly,

@@ -1,11 +1,13 @@
 //! The forms of the parameters of mechanisms, and the functions that parameters name.
 
+use serde::{Deserialize, Serialize};
+
 use crate::cipher::CipherMode;
 use crate::hash::Hash;
 use crate::sp800_108::Kdf;
 
 /// The message authentication code of a mechanism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the algorithms'")]
 pub enum MacFunction {
     /// [`Params::Length`](crate::params::Params::Length) truncates the output to that length.

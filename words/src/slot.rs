@@ -1,7 +1,11 @@
 //! Slots and tokens (PKCS#11 3.2, "Slot and token management functions").
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 /// Whether `C_WaitForSlotEvent` waits for an event (`CKF_DONT_BLOCK`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
     /// The call waits until a token appears.
     ForEvent,
@@ -10,11 +14,12 @@ pub enum Wait {
 }
 
 /// The result of `C_GetSlotInfo`.
+#[derive(Serialize, Deserialize)]
 pub struct SlotInfo {
     /// The description, of any length. The C interface pads and cuts it.
     pub description: String,
     /// The name of the manufacturer.
-    pub manufacturer: &'static str,
+    pub manufacturer: Cow<'static, str>,
     /// Always true. A slot without an initialised token has one that can be initialised.
     pub token_present: bool,
     /// Whether the slot claims to be a reader of removable devices.
@@ -26,13 +31,14 @@ pub struct SlotInfo {
 }
 
 /// The result of `C_GetTokenInfo`.
+#[derive(Serialize, Deserialize)]
 pub struct TokenInfo {
     /// The label, padded with blanks.
     pub label: [u8; 32],
     /// The name of the manufacturer.
-    pub manufacturer: &'static str,
+    pub manufacturer: Cow<'static, str>,
     /// The name of the model.
-    pub model: &'static str,
+    pub model: Cow<'static, str>,
     /// The serial number, at most sixteen bytes.
     pub serial: String,
     /// `CKF_*`.
@@ -58,6 +64,7 @@ pub struct TokenInfo {
 }
 
 /// The result of `C_GetMechanismInfo`.
+#[derive(Serialize, Deserialize)]
 pub struct MechanismInfo {
     /// The minimum key size, in the unit of the mechanism.
     pub min: u64,

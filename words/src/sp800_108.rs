@@ -1,5 +1,7 @@
 //! The parameters of the key derivations of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::ObjectHandle;
 
 /// The mode. It determines the iteration variable.
@@ -14,7 +16,7 @@ pub enum Kdf {
 }
 
 /// A part of the input of the pseudo-random function (`CK_PRF_DATA_PARAM`).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Field {
     /// The iteration variable. The encoding is present if the variable is a counter.
     Iteration(Option<Number>),
@@ -29,7 +31,7 @@ pub enum Field {
         number: Number,
     },
     /// Bytes from the caller.
-    Bytes(Box<[u8]>),
+    Bytes(#[serde(with = "serde_bytes")] Box<[u8]>),
     /// The value of a key.
     Key(ObjectHandle),
 }
@@ -45,7 +47,7 @@ impl Field {
 }
 
 /// The encoding of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Number {
     /// Whether the least significant byte comes first.
     pub little_endian: bool,
