@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jeton_secret::Secret;
+use jeton_words::general::Threads;
 use rustix::fs::OFlags;
 use tracing::error;
 
-use crate::audit::{Record, Threads};
+use crate::audit::Record;
 use crate::config::{self, Format, SealingSource, Settings};
 use crate::error::{Error, Result};
 use crate::file;

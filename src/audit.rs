@@ -20,6 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use jeton_words::general::Threads;
 use rustix::fs::OFlags;
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
@@ -156,15 +157,6 @@ struct Line<'a> {
 struct Last {
     number: u64,
     hash: String,
-}
-
-/// Whether the application allows the library to create threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
-    /// The library may create threads.
-    Allowed,
-    /// The library creates no thread (`CKF_LIBRARY_CANT_CREATE_OS_THREADS`).
-    Forbidden,
 }
 
 impl Audit {

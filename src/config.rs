@@ -12,11 +12,12 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use jeton_words::general::Threads;
 use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
 use tracing::{error, warn};
 
-use crate::audit::{Audit, Threads};
+use crate::audit::Audit;
 use crate::backend::{Provider, SHORTEST_RSA};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};

@@ -46,15 +46,14 @@ mod wrap_aes;
 mod wrap_authenticated;
 mod wrap_ecdh;
 
-pub use crate::audit::Threads;
-pub use crate::object::policy::Access;
-pub use crate::session::operation::Output;
 pub use crate::store::seal::PinMark;
-pub use asynchronous::{AsyncFunction, Completed, Started};
-pub use derive::{Additional, Connection, Derived};
-pub use session::{SessionInfo, User};
-pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
-pub use wrap_authenticated::Authenticated;
+pub use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
+pub use jeton_words::derive::{Additional, Connection, Derived};
+pub use jeton_words::general::Threads;
+pub use jeton_words::operation::Output;
+pub use jeton_words::session::{Access, SessionInfo, User};
+pub use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
+pub use jeton_words::wrap::Authenticated;
 
 use tokens::{Application, SlotToken};
 

@@ -16,7 +16,7 @@
 //! 5. [`object::Object`] is a list of attributes. [`object::attribute`] is the table of the rules
 //!    of every attribute.
 //! 6. [`mechanism::MechanismRow`] is a row of the mechanism table: what it computes, with which
-//!    keys, and the form of its parameter. [`mechanism::Mechanism`] is a row with a parameter.
+//!    keys. [`mechanism::Mechanism`] is a mechanism of the words with its parameter.
 //! 7. [`backend::Provider`] is a crypto library: AWS-LC or RustCrypto.
 //! 8. [`jeton_secret::Secret`], of a package of its own, is memory that is locked where possible
 //!    and wiped when it is freed.
@@ -27,23 +27,23 @@
 //!
 //! # Imports
 //!
-//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `gate`,
-//! `id`, `quota`, `sync` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
+//! A module imports only from the modules to its left: `file`, `file_lock`, `gate`, `quota`,
+//! `sync` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
 //! <- `store` <- `token` <- `session` <- `functions`, `admin`. The test `arrows` checks this.
 //! `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
 
+pub use jeton_words::{error, id};
+
 pub mod admin;
 pub mod audit;
 pub mod backend;
 pub mod config;
-pub mod error;
 pub mod file;
 mod file_lock;
 pub mod functions;
 mod gate;
-pub mod id;
 pub mod mechanism;
 pub mod object;
 pub mod quota;

@@ -1,7 +1,9 @@
 //! The mechanism table, with one row per mechanism and one file per family. A row gives the
-//! flags, the key sizes, the key types, the form of the parameter and the computation of its
-//! mechanism. `row.rs` defines the columns, and `params.rs` defines the parameters. `scheme.rs`
-//! converts a row and a parameter into the scheme that a backend computes.
+//! flags, the key sizes, the key types and the computation of its mechanism; the words have its
+//! number and the form of its parameter. `row.rs` defines the columns. `scheme.rs` converts a row
+//! and a parameter into the scheme that a backend computes.
+
+use jeton_words::mechanism::{self as words, MECHANISMS};
 
 use crate::id::MechanismType;
 
@@ -21,7 +23,6 @@ pub mod message;
 mod ml_dsa;
 mod ml_kem;
 mod otp;
-mod params;
 pub mod password;
 mod row;
 mod rsa;
@@ -33,11 +34,10 @@ mod stateful;
 pub mod tls;
 
 pub use flow::KeyFlow;
-pub use params::{AgreementKdf, HkdfSalt, Mechanism, Params};
-pub use row::{
-    Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
-    Standing, Wraps,
-};
+pub use jeton_words::mechanism::{Mechanism, MechanismWord};
+pub use jeton_words::params::{AgreementKdf, HkdfSalt, Params};
+pub use jeton_words::shape::{KeyExchange, MacFunction, Shape};
+pub use row::{Action, Asymmetric, Derivation, MechanismRow, PointForm, Primitive, Standing, Wraps};
 
 /// The rows of each family. The order inside a family has no meaning.
 const FAMILIES: &[&[MechanismRow]] = &[
@@ -69,30 +69,35 @@ pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
 
 /// Returns the mechanism with this number.
 pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
-    match usize::try_from(id.0).ok().and_then(|number| BY_NUMBER.get(number)) {
-        Some(row) => *row,
-        None => all().find(|row| row.id == id),
-    }
+    words::find(id).map(row_of)
 }
 
-/// The length of [`BY_NUMBER`]. `find` must be fast, because every `Init` function looks up a
-/// mechanism. For `COMMON` and greater numbers, such as vendor numbers, `find` searches all rows.
-const COMMON: usize = 0x4100;
+/// Returns the row of a mechanism.
+#[inline]
+pub fn row_of(mechanism: &MechanismWord) -> &'static MechanismRow {
+    ROWS[mechanism.index]
+}
 
-/// The rows by number. Each row says how its uses take the bytes of keys.
-static BY_NUMBER: [Option<&MechanismRow>; COMMON] = {
-    let (mut rows, mut family) = ([None; COMMON], 0);
+/// The rows in the order of the words. Each word has one row, and each row says how its uses take
+/// the bytes of keys.
+static ROWS: [&MechanismRow; MECHANISMS.len()] = {
+    let (mut rows, mut family) = ([&MechanismRow::BASE; MECHANISMS.len()], 0);
     while family < FAMILIES.len() {
         let mut i = 0;
         while i < FAMILIES[family].len() {
             let row = &FAMILIES[family][i];
             row.check_flow();
-            if row.id.0 < COMMON as u64 {
-                rows[row.id.0 as usize] = Some(row);
-            }
+            let index = row.word().index;
+            assert!(rows[index].is_base(), "a mechanism has two rows");
+            rows[index] = row;
             i += 1;
         }
         family += 1;
+    }
+    let mut index = 0;
+    while index < rows.len() {
+        assert!(!rows[index].is_base(), "a mechanism has no row");
+        index += 1;
     }
     rows
 };
@@ -100,15 +105,6 @@ static BY_NUMBER: [Option<&MechanismRow>; COMMON] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_number_has_two_rows() {
-        let mut ids: Vec<_> = all().map(|mechanism| mechanism.id).collect();
-        let rows = ids.len();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids.len(), rows);
-    }
 
     #[test]
     fn every_row_has_a_name_and_a_sensible_size_range() {

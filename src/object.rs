@@ -33,12 +33,12 @@ pub(crate) mod required;
 mod rule;
 pub(crate) mod spki;
 pub(crate) mod strict;
-pub mod template;
 pub mod value;
 mod whole;
 
 use attribute::{ObjectRules, ObjectTypes};
 use bits::{Bits, Flag};
+pub use jeton_words::template;
 pub use value::{AttributeView, Shown};
 use value::{Kind, Value};
 

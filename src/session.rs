@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use jeton_secret::{Secret, try_boxed};
+use jeton_words::session::Access;
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
@@ -10,10 +11,10 @@ use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
-use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params, rule};
+use crate::mechanism::{Action, MacFunction, Mechanism, MechanismWord, Params, row_of, rule, scheme};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
-use crate::object::policy::{Access, Rights};
+use crate::object::policy::Rights;
 use crate::object::value::bit_size;
 use crate::object::{Object, fips, key, strict};
 use crate::quota::Permit;
@@ -39,8 +40,9 @@ pub(crate) mod table;
 pub(crate) mod tls;
 mod verify_signature;
 
-pub use crypt::{CryptParams, Crypting};
+pub use crypt::Crypting;
 pub use digest::Digesting;
+pub use jeton_words::operation::CryptParams;
 pub use message::Messages;
 pub use operation::{Absorb, Engine, Operation, Phase};
 pub use operations::Operations;
@@ -185,7 +187,7 @@ impl Session {
 
     /// Returns whether the active signature is a one-time password: its output has pointers.
     pub fn signs_otp(&self) -> bool {
-        self.operations.sign.uses().is_some_and(|(row, _)| matches!(row.action, Action::Otp))
+        self.operations.sign.uses().is_some_and(|(word, _)| matches!(row_of(word).action, Action::Otp))
     }
 
     /// Returns the number of logins of the user that the application has ended on the token. The
@@ -212,7 +214,7 @@ impl Session {
 
     /// `C_DigestInit`
     pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
-        let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
+        let Action::Digest(hash) = row_of(mechanism.info).action else { return Err(Error::MechanismInvalid) };
         let digest = &mut self.operations.digest;
         digest.end_saved();
         if !digest.rearm(mechanism.info, NO_KEY, 0, |_, kept| Ok(kept.same(&mechanism.params)))? {
@@ -228,7 +230,7 @@ impl Session {
     pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { handle, token, access, pending, operations, .. } = self;
         let start = Start { token, access: *access, mechanism, key, usage: Usage::SIGN };
-        start.arm(&mut operations.sign, |object| match (mechanism.info.action, pending) {
+        start.arm(&mut operations.sign, |object| match (row_of(mechanism.info).action, pending) {
             (Action::Otp, _) => {
                 Otp::signing(start.token, start.access, mechanism, key, object).map(Signing::Otp)
             }
@@ -265,7 +267,7 @@ impl Session {
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY);
-        start.arm(&mut operations.verify, |object| match mechanism.info.action {
+        start.arm(&mut operations.verify, |object| match row_of(mechanism.info).action {
             Action::Otp => Otp::verifying(start.token, mechanism, key, object).map(Verifying::Otp),
             _ => verifying(start.token, mechanism, &object),
         })
@@ -290,7 +292,7 @@ impl Session {
     pub fn verify_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY_RECOVER);
         start.arm(&mut operations.verify_recover, |key| {
-            let padded = mechanism.encryption()? == Encryption::Pkcs1;
+            let padded = scheme::encryption(mechanism)? == Encryption::Pkcs1;
             Ok(Recovering { key: key.public_key(start.token.provider())?, padded })
         })
     }
@@ -310,7 +312,7 @@ impl Session {
     pub fn crypt_init(
         &mut self,
         direction: Direction,
-        info: &'static MechanismRow,
+        info: &'static MechanismWord,
         params: CryptParams<'_>,
         key: ObjectHandle,
     ) -> Result<()> {
@@ -524,12 +526,12 @@ impl Start<'_> {
     /// Returns an engine that encrypts or decrypts with the key.
     fn crypting(self, object: &Object, direction: Direction) -> Result<Crypting> {
         let (provider, mechanism) = (self.token.provider(), self.mechanism);
-        if let Action::Cipher(_) = mechanism.info.action {
-            let scheme = mechanism.cipher()?;
+        if let Action::Cipher(_) = row_of(mechanism.info).action {
+            let scheme = scheme::cipher(mechanism)?;
             let cipher = provider.ciphers.cipher(scheme, direction, key::secret(object.attributes())?)?;
             return Ok(Crypting::Cipher { cipher, growth: scheme.growth(), direction });
         }
-        let scheme = mechanism.encryption()?;
+        let scheme = scheme::encryption(mechanism)?;
         let key = match direction {
             Direction::Encrypt => RsaHalf::Public(object.public_key(provider)?),
             Direction::Decrypt => RsaHalf::Private(self.private_key(object)?),
@@ -586,10 +588,10 @@ fn find_permitted(
     key: ObjectHandle,
     usage: Usage,
 ) -> Result<Arc<Object>> {
-    require(token.settings.does(mechanism.info) & usage.mechanism != 0, Error::MechanismInvalid)?;
+    require(token.settings.does(row_of(mechanism.info)) & usage.mechanism != 0, Error::MechanismInvalid)?;
     let object = token.key_object(rights, key)?;
     require(object.object_type().is_key(), Error::KeyHandleInvalid)?;
-    if !mechanism.info.accepts(object.key_type(), object.object_type().is_secret()) {
+    if !row_of(mechanism.info).accepts(object.key_type(), object.object_type().is_secret()) {
         return Err(Error::KeyTypeInconsistent);
     }
     // Of a key pair, only the private key can have CKA_SIGN and only the public key CKA_VERIFY. So
@@ -601,7 +603,7 @@ fn find_permitted(
     if ![Flag::VERIFY, Flag::VERIFY_RECOVER].contains(&usage.key) {
         more_than_verifies(&object)?;
     }
-    if let KeyFlow::Signs(flow @ Flow::Halves) = mechanism.info.flow {
+    if let KeyFlow::Signs(flow @ Flow::Halves) = row_of(mechanism.info).flow {
         rule::sign(flow, object.attributes().makeup()).map_err(|_| {
             let reason = "the mechanism reads the halves of the unreadable key apart";
             warn!(mechanism = %mechanism.info.id, reason, "a use of a key is refused");
@@ -623,7 +625,7 @@ fn is_approved(
     rights: Rights,
     (mechanism, key): (&Mechanism, Option<(ObjectHandle, Usage)>),
 ) -> bool {
-    let approved = approvals::approved(mechanism.info);
+    let approved = approvals::approved(row_of(mechanism.info));
     let Some((key, usage)) = key else { return approved != 0 };
     let permits = |object: Arc<Object>| fips::permit(mechanism, object.attributes()).is_ok();
     approved & usage.mechanism != 0 && token.key_object(rights, key).is_ok_and(permits)
@@ -652,10 +654,10 @@ fn signature<A: ?Sized>(
     object: &Object,
     algorithm: impl FnOnce(&Scheme) -> Result<Box<A>>,
 ) -> Result<Signature<A>> {
-    if let Action::Mac(_) = mechanism.info.action {
+    if let Action::Mac(_) = row_of(mechanism.info).action {
         return Ok(Signature::Mac(mac(token, mechanism, object)?));
     }
-    let (scheme, hash) = mechanism.scheme(ec::edwards_curve(object.attributes()))?;
+    let (scheme, hash) = scheme::signature(mechanism, ec::edwards_curve(object.attributes()))?;
     Ok(Signature::Pair(Message::new(token.provider(), hash), algorithm(&scheme)?))
 }
 
@@ -667,11 +669,11 @@ fn mac(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<sign::Ma
         let finished = tls::Finished::new(token.provider(), prf, label, secret, len);
         return sign::MacEngine::new(Box::new(finished), None);
     }
-    if mechanism.info.action == Action::Mac(MacFunction::TlsPrf) {
+    if row_of(mechanism.info).action == Action::Mac(MacFunction::TlsPrf) {
         let general = tls::Finished::general(token.provider(), key::secret(object.attributes())?);
         return sign::MacEngine::of_any_length(Box::new(general));
     }
-    let request = mechanism.mac()?;
+    let request = scheme::mac(mechanism)?;
     let mac = token.provider().macs.mac(&request.scheme, key::secret(object.attributes())?)?;
     sign::MacEngine::new(mac, request.len)
 }

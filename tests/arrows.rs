@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
 const LAYERS: [&[&str]; 10] = [
-    &["error", "file", "file_lock", "gate", "id", "quota", "sync"],
+    &["file", "file_lock", "gate", "quota", "sync"],
     &["backend"],
     &["mechanism"],
     &["audit"],
@@ -25,17 +25,18 @@ const LAYERS: [&[&str]; 10] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 24] = [
+const PACKAGES: [(&str, &str); 25] = [
     ("names/types", ""),
     ("names", "names/types"),
     ("secret", ""),
+    ("words", "names names/types secret"),
     ("tests/child", ""),
     ("tests/vectors", ""),
     ("client", "names"),
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
-    (".", "names secret tests/child tests/programs tests/vectors"),
-    ("abi", ". names secret tests/child tests/programs"),
+    (".", "names secret words tests/child tests/programs tests/vectors"),
+    ("abi", ". names secret words tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
     ("agent", ". abi agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
@@ -54,20 +55,20 @@ const PACKAGES: [(&str, &str); 24] = [
         "tool",
         ". agent/wire client client/peers secret tool/pki tests/child tests/programs tool/formats tool/migrate",
     ),
-    ("conformance/models", ". names secret"),
+    ("conformance/models", ". secret words"),
     ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
     ("benches", ". abi client driver/laboratory client/peers tests/child"),
 ];
 
 /// The packages that users install. They link only each other.
 const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers client/rustls names names/types secret \
-    tool tool/formats tool/migrate tool/pki";
+    words tool tool/formats tool/migrate tool/pki";
 
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
     driver/laboratory/src client/peers/src tool/pki/src client/rustls/src tool/src \
     tool/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
-    benches/src tests/token tests/backend tests/crash tests/postgresql";
+    words/src benches/src tests/token tests/backend tests/crash tests/postgresql";
 
 /// The paths whose names may be imported all at once outside tests (docs/style.md, "Imports").
 const GLOBS: [&str; 1] = ["cryptoki_sys::*"];
@@ -103,7 +104,7 @@ const TANGLED: &str = "abi/src/params agent/client/src/application benches/src/b
     driver/src/pipeline driver/src/report driver/src/tls src/backend/aws_lc src/backend/aws_lc/cipher \
     src/backend/aws_lc/ffi src/backend/hash_based src/backend/lanes src/backend/rustcrypto \
     src/backend/shared/modes src/config src/functions src/functions/derive src/mechanism src/object \
-    src/object/attribute src/object/key_type src/session src/session/operation src/store \
+    src/object/attribute src/object/key_type src/session src/store \
     src/store/postgresql src/store/seal src/store/sqlite tool/migrate/src/softhsm tool/pki/src/issuer \
     tool/src/commands/key tool/src/doctor tool/src/migrate";
 
@@ -530,21 +531,21 @@ mod tests {
     #[test]
     fn imports_against_the_arrows_are_found() {
         for (path, text) in [
-            ("error", "use crate::id::SlotId;"),
+            ("quota", "use crate::sync::lock;"),
             ("backend/aws_lc/rsa", "use crate::mechanism::Params;"),
             ("store/sqlite", "pub use crate::token::Token;"),
-            ("object/make", "use crate::{error::Error, session::{table, find}, id};"),
-            ("object/make", "use crate::{\n    error::Error,\n    functions,\n};"),
+            ("object/make", "use crate::{quota::Permit, session::{table, find}, gate};"),
+            ("object/make", "use crate::{\n    quota::Permit,\n    functions,\n};"),
             ("token", "fn f() -> crate::functions::Module {}"),
             ("mechanism", "fn f(name: &super::store::Store) {}"),
             ("mechanism/rsa", "use super::super::object::Object;"),
-            ("mechanism/rsa", "use super::super::{id, object::Object};"),
+            ("mechanism/rsa", "use super::super::{gate, object::Object};"),
             ("token", "mod tests {\n    use super::super::session::Session;\n}"),
         ] {
             assert_eq!(found(path, text).len(), 1, "{path}: {text}");
         }
-        assert_eq!(found("id", "\nuse crate::token::Token;"), ["line 2: id imports token"]);
-        assert_eq!(found("id", "use crate::{token, session};").len(), 2);
+        assert_eq!(found("gate", "\nuse crate::token::Token;"), ["line 2: gate imports token"]);
+        assert_eq!(found("gate", "use crate::{token, session};").len(), 2);
     }
 
     fn circles_of(files: &[(&str, &str)]) -> Vec<String> {

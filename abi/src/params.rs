@@ -12,9 +12,10 @@ use cryptoki_sys::*;
 use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
 use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
-use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Shape};
+use jeton::mechanism::{MacFunction, Mechanism, MechanismWord, Params, Shape};
 use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
 use jeton_secret::try_boxed;
+use jeton_words::mechanism::{self, Function};
 use tracing::debug;
 
 use crate::input::In;
@@ -52,7 +53,7 @@ pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism
 
 /// A mechanism whose parameter is not parsed yet.
 pub(crate) struct Given {
-    pub(crate) info: &'static MechanismRow,
+    pub(crate) info: &'static MechanismWord,
     parameter: In,
 }
 
@@ -153,9 +154,9 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::Sp800_108(kdf) => sp800_108::params(kdf, parameter),
             Shape::Pbkdf2 => password::pbkdf2(parameter),
             Shape::Version => tls::version(parameter),
-            Shape::TlsMaster => whole(&table::TLS_MASTER, parameter, tls::master),
-            Shape::Tls12Master => whole(&table::TLS12_MASTER, parameter, tls::master12),
-            Shape::Tls12ExtendedMaster => {
+            Shape::TlsMaster(_) => whole(&table::TLS_MASTER, parameter, tls::master),
+            Shape::Tls12Master(_) => whole(&table::TLS12_MASTER, parameter, tls::master12),
+            Shape::Tls12ExtendedMaster(_) => {
                 whole(&table::TLS12_EXTENDED_MASTER, parameter, tls::extended_master)
             }
             Shape::TlsKeys => whole(&table::TLS_KEYS, parameter, tls::keys),
@@ -260,8 +261,8 @@ fn boolean(given: CK_BBOOL) -> Result<bool> {
 
 /// Reads a hash, which parameters name by the number of its digest mechanism.
 fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
-    match mechanism::find(MechanismType(wide(given))).map(|row| row.action) {
-        Some(Action::Digest(hash)) => Ok(hash),
+    match mechanism::find(MechanismType(wide(given))).and_then(|word| word.function) {
+        Some(Function::Digest(hash)) => Ok(hash),
         _ => Err(Error::MechanismParamInvalid),
     }
 }
@@ -269,9 +270,9 @@ fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
 /// Reads the pseudo-random function of a key derivation, which is a MAC without a parameter.
 fn prf(given: CK_MECHANISM_TYPE) -> Result<MacFunction> {
     use MacFunction::{AesCmac, AesXcbc, Hmac};
-    let row = mechanism::find(MechanismType(wide(given))).filter(|row| row.shape == Shape::None);
-    match row.map(|row| row.action) {
-        Some(Action::Mac(function @ (Hmac(_) | AesCmac | AesXcbc(16)))) => Ok(function),
+    let word = mechanism::find(MechanismType(wide(given))).filter(|word| word.shape == Shape::None);
+    match word.and_then(|word| word.function) {
+        Some(Function::Mac(function @ (Hmac(_) | AesCmac | AesXcbc(16)))) => Ok(function),
         _ => Err(Error::MechanismParamInvalid),
     }
 }
@@ -347,8 +348,8 @@ mod tests {
     #[test]
     fn a_mechanism_without_parameter_ignores_a_parameter() {
         let dangling = std::ptr::without_provenance(8);
-        let rows = mechanism::all().filter(|row| !row.shape.has_parameter());
-        for id in rows.map(|row| row.id.0 as CK_MECHANISM_TYPE) {
+        let words = mechanism::MECHANISMS.iter().filter(|word| !word.shape.has_parameter());
+        for id in words.map(|word| word.id.0 as CK_MECHANISM_TYPE) {
             let expected = invoke(id, null(), 0);
             assert!(expected.is_ok(), "{id:#x}");
             for (pointer, len) in [(dangling, 64), (dangling, usize::MAX), (null(), 77), (BYTES.as_ptr(), 4)]

@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn C_SetPIN(
 fn slot_info(slot: &SlotInfo) -> CK_SLOT_INFO {
     CK_SLOT_INFO {
         slotDescription: padded(&slot.description),
-        manufacturerID: padded(slot.manufacturer),
+        manufacturerID: padded(&slot.manufacturer),
         flags: (if slot.token_present { CKF_TOKEN_PRESENT } else { 0 })
             | (if slot.removable { CKF_REMOVABLE_DEVICE } else { 0 }),
         hardwareVersion: version(slot.hardware),
@@ -154,8 +154,8 @@ fn slot_info(slot: &SlotInfo) -> CK_SLOT_INFO {
 fn token_info(token: &TokenInfo) -> CK_TOKEN_INFO {
     CK_TOKEN_INFO {
         label: token.label,
-        manufacturerID: padded(token.manufacturer),
-        model: padded(token.model),
+        manufacturerID: padded(&token.manufacturer),
+        model: padded(&token.model),
         serialNumber: padded(&token.serial),
         flags: narrow(token.flags),
         ulMaxSessionCount: narrow(token.max_sessions),
@@ -183,7 +183,7 @@ mod tests {
     fn the_flag_of_a_slot_shows_whether_a_token_is_present() {
         let slot = SlotInfo {
             description: "Jeton slot 7".into(),
-            manufacturer: "Jeton",
+            manufacturer: "Jeton".into(),
             token_present: false,
             removable: false,
             hardware: (1, 2),
@@ -200,8 +200,8 @@ mod tests {
     fn each_number_of_a_token_is_in_its_field() {
         let info = token_info(&TokenInfo {
             label: *b"a label of exactly 32 characters",
-            manufacturer: "Jeton",
-            model: "software token",
+            manufacturer: "Jeton".into(),
+            model: "software token".into(),
             serial: "0123456789abcdef".into(),
             flags: CKF_TOKEN_INITIALIZED,
             max_sessions: 1,

@@ -52,6 +52,7 @@ macro_rules! numbers {
     ($(#[$meta:meta])* $type:ident $prefix:ident { $($constant:ident,)* $(; $other:ident = $source:ident)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub struct $type(pub u64);
 
         #[allow(missing_docs, reason = "the names are the specification's")]

@@ -14,6 +14,8 @@ mod allocator;
 mod error;
 #[cfg(not(unix))]
 mod heap;
+#[cfg(feature = "serde")]
+mod message;
 #[cfg(unix)]
 mod pages;
 mod registers;

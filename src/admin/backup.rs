@@ -13,11 +13,11 @@ use std::io::{Error as IoError, ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jeton_words::general::Threads;
 use tracing::info;
 
 use super::draft::Draft;
 use super::{Pins, TokenFile, note};
-use crate::audit::Threads;
 use crate::config::Settings;
 use crate::error::Error;
 use crate::store::counter::Counter;

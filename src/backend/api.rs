@@ -11,22 +11,20 @@ mod keys;
 mod parts;
 mod provider;
 mod scheme;
-mod symmetric;
 
-pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa, Stateful};
+pub use algorithm::{Curve, MlDsa, MlKem, SlhDsa, Stateful};
 pub use batch::Job;
-pub use cipher::{Aead, Cipher, Ciphers, Mac, Macs, SavedCipher};
+pub use cipher::{Aead, Cipher, Ciphers, Mac, MacScheme, Macs, Renewal, SavedCipher};
+pub use jeton_words::cipher::{AeadScheme, CipherMode, CipherScheme, Direction, GcmParams, Growth, Nonce};
+pub use jeton_words::hash::Hash;
 pub use keys::{Keys, PrivateKey, PublicKey, Signer, Uses, Verifier};
 pub use parts::{DsaGroup, HssType, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
 pub use provider::{Digest, Hasher, Provider, Random};
 pub use scheme::{Encryption, Scheme};
-pub use symmetric::{
-    AeadScheme, CipherMode, CipherScheme, Direction, GcmParams, Growth, MacScheme, Nonce, Renewal,
-};
 
 #[cfg(any(all(feature = "aws-lc", feature = "rustcrypto"), test))]
 pub(crate) use batch::Joint;
 pub(in crate::backend) use buffer::output;
 #[cfg(any(feature = "aws-lc", feature = "fips"))]
 pub(in crate::backend) use cipher::in_parts;
-pub(in crate::backend) use symmetric::{KW_IV, KWP_IV};
+pub(in crate::backend) use jeton_words::cipher::{KW_IV, KWP_IV};

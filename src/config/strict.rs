@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
 use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping, is_block_cipher};
 use crate::mechanism::{
-    Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive, Standing,
+    Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive, Standing, row_of,
 };
 
 /// The roles of keys. A key, or a pair, has the usages of at most one role (NIST SP 800-57, 5.2: a
@@ -122,7 +122,7 @@ pub fn least_size(mechanism: &MechanismRow) -> u64 {
 /// Fails with `MechanismParamInvalid` if the parameter is too weak: SHA-1 in PSS, a short tag or
 /// MAC, a short initialisation vector.
 pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
-    let good = match (mechanism.info.action, &mechanism.params) {
+    let good = match (row_of(mechanism.info).action, &mechanism.params) {
         (Action::Sign(_, _), Params::Pss { hash, mgf, .. }) => *hash != Hash::Sha1 && *mgf != Hash::Sha1,
         (_, Params::Cipher(CipherScheme::Aead { cipher, nonce, tag_len, .. })) => {
             return check_aead(*cipher, nonce.len(), *tag_len);

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use jeton_secret::Secret;
+use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
 use tracing::error;
 
 use super::Module;
@@ -39,69 +40,22 @@ const MAX_THREADS: usize = 16;
 /// The bytes that a pending function counts as in a quota, besides its templates: a key pair.
 const RESULT: usize = 32 << 10;
 
-/// A function that can return `CKR_PENDING`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the specification's")]
-pub enum AsyncFunction {
-    GenerateKey,
-    GenerateKeyPair,
-    Sign,
-    SignFinal,
-}
-
-impl AsyncFunction {
-    const ALL: [Self; 4] = [Self::GenerateKey, Self::GenerateKeyPair, Self::Sign, Self::SignFinal];
-
-    /// Returns the function with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|function| function.name() == name)
-    }
-
-    /// Returns the name of the function.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::GenerateKey => "C_GenerateKey",
-            Self::GenerateKeyPair => "C_GenerateKeyPair",
-            Self::Sign => "C_Sign",
-            Self::SignFinal => "C_SignFinal",
-        }
-    }
-
-    /// Returns how the function passes the message; `None` if it does not sign.
-    const fn parts(self) -> Option<Parts> {
-        match self {
-            Self::GenerateKey | Self::GenerateKeyPair => None,
-            Self::Sign => Some(Parts::Single),
-            Self::SignFinal => Some(Parts::Multiple),
-        }
-    }
-
-    /// Returns the flag of the function in `C_SessionCancel`.
-    const fn flag(self) -> u64 {
-        match self {
-            Self::GenerateKey => flag::GENERATE,
-            Self::GenerateKeyPair => flag::GENERATE_KEY_PAIR,
-            Self::Sign | Self::SignFinal => flag::SIGN,
-        }
+/// Returns how the function passes the message; `None` if it does not sign.
+const fn parts(function: AsyncFunction) -> Option<Parts> {
+    match function {
+        AsyncFunction::GenerateKey | AsyncFunction::GenerateKeyPair => None,
+        AsyncFunction::Sign => Some(Parts::Single),
+        AsyncFunction::SignFinal => Some(Parts::Multiple),
     }
 }
 
-/// The result of a function that may continue after it has returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Started<T> {
-    /// The function is complete.
-    Done(T),
-    /// The function is pending (`CKR_PENDING`). [`Module::async_complete`] returns its result.
-    Pending,
-}
-
-/// The objects that a function created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completed {
-    /// The secret key or the public key.
-    pub object: ObjectHandle,
-    /// The private key of a pair.
-    pub additional: Option<ObjectHandle>,
+/// Returns the flag of the function in `C_SessionCancel`.
+const fn flag_of(function: AsyncFunction) -> u64 {
+    match function {
+        AsyncFunction::GenerateKey => flag::GENERATE,
+        AsyncFunction::GenerateKeyPair => flag::GENERATE_KEY_PAIR,
+        AsyncFunction::Sign | AsyncFunction::SignFinal => flag::SIGN,
+    }
 }
 
 impl<T: Makes> Makes for Started<T> {
@@ -271,7 +225,7 @@ impl Jobs {
     }
 
     pub(super) fn cancel(&self, session: SessionHandle, flags: u64) {
-        lock(&self.pending).retain(|job| job.session != Some(session) || flags & job.function.flag() == 0);
+        lock(&self.pending).retain(|job| job.session != Some(session) || flags & flag_of(job.function) == 0);
     }
 
     /// Drops the pending functions of a closed session. PKCS#11 3.2, C_CloseSession: it "cancels
@@ -312,7 +266,7 @@ impl Module {
         session: SessionHandle,
         function: AsyncFunction,
     ) -> Result<(usize, Result<Secret>)> {
-        let parts = function.parts().ok_or(Error::OperationNotInitialized)?;
+        let parts = parts(function).ok_or(Error::OperationNotInitialized)?;
         self.sessions.with(session, |session| session.complete(parts))
     }
 
@@ -320,7 +274,7 @@ impl Module {
     /// is closed. A signature has none.
     pub fn async_id(&self, session: SessionHandle, function: AsyncFunction) -> Result<u64> {
         let pending = self.sessions.with(session, |session| Ok(session.operations.sign.pending()))?;
-        require(pending.is_none() || pending != function.parts(), Error::StateUnsaveable)?;
+        require(pending.is_none() || pending != parts(function), Error::StateUnsaveable)?;
         self.jobs.name(session, function)
     }
 

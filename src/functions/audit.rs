@@ -13,7 +13,7 @@ use crate::audit::{Audit, ObjectName, Record};
 use crate::config::fips;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Mechanism, MechanismRow, Params};
+use crate::mechanism::{Mechanism, MechanismWord, Params, row_of};
 use crate::object::policy::Rights;
 use crate::object::{self, Object};
 use crate::session::Owner;
@@ -151,7 +151,7 @@ impl Module {
         };
         let permits = |object: Arc<Object>| object::fips::permit(mechanism, object.attributes()).is_ok();
         let approved = self.access(session).is_ok_and(|(token, rights)| {
-            fips::approved(mechanism.info) & function != 0
+            fips::approved(row_of(mechanism.info)) & function != 0
                 && !made.is_empty()
                 && call
                     .objects
@@ -200,7 +200,7 @@ pub(super) fn record_start(
     audit: &Audit,
     owner: Owner<'_>,
     function: &'static str,
-    info: &'static MechanismRow,
+    info: &'static MechanismWord,
     key: ObjectHandle,
     outcome: &Result<()>,
 ) {

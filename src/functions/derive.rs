@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use jeton_secret::Secret;
+use jeton_words::derive::{Additional, Derived};
 
 use super::Module;
 use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
+use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params, row_of};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -27,8 +28,6 @@ mod simple;
 mod sp800_108;
 mod tls;
 
-pub use tls::Connection;
-
 pub(super) use dh::agree_dh;
 pub(super) use ecdh::{agree as agree_ecdh, stretch};
 use guard::Guard;
@@ -36,27 +35,6 @@ pub(super) use guard::{check_form, check_received, digestible, mark_received, pr
 
 /// Maximum length of a derived key in bytes. HKDF outputs at most 255 digests (RFC 5869, 2.3).
 pub(super) const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
-
-/// The result of a derivation.
-pub enum Derived {
-    /// A single key.
-    Key(ObjectHandle),
-    /// A TLS master secret, and the version at the start of the pre-master secret.
-    Master(ObjectHandle, Option<[u8; 2]>),
-    /// The keys of a TLS connection.
-    Connection(Connection),
-    /// Output that is not a key.
-    Output(Secret),
-}
-
-/// A further key that is derived in the same call (`CK_DERIVED_KEY`).
-pub struct Additional<'a> {
-    /// The template of the key.
-    pub template: Template<'a>,
-    /// The new key. Handle 0 if the call failed because of this template; `None` if it failed for
-    /// another reason.
-    pub key: Option<ObjectHandle>,
-}
 
 impl Module {
     /// `C_DeriveKey` with a mechanism that derives a single key.
@@ -103,11 +81,13 @@ impl Module {
         let (token, rights) = self.access(session)?;
         token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
         // The result is public, whatever the private key is.
-        if mechanism.info.action == Action::Derive(Derivation::PublicKey) {
+        if row_of(mechanism.info).action == Action::Derive(Derivation::PublicKey) {
             return self.derive_public(session, mechanism, base, template).map(Derived::Key);
         }
         let base = find_derivable(&token, rights, mechanism, base)?;
-        let Action::Derive(derivation) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
+        let Action::Derive(derivation) = row_of(mechanism.info).action else {
+            return Err(Error::MechanismInvalid);
+        };
         check_form(&token, mechanism, &base, 0)?;
         let find = |handle| find_derivable(&token, rights, mechanism, handle);
         let named = mechanism.params.keys().into_iter().map(find).collect::<Result<Vec<_>>>()?;

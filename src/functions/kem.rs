@@ -11,7 +11,7 @@ use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::{Extent, Sizes};
 use crate::mechanism::rule::Source;
-use crate::mechanism::{Action, Derivation, Mechanism, Params};
+use crate::mechanism::{Action, Derivation, Mechanism, Params, row_of};
 use crate::object::key_type::{ec, set};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
@@ -71,7 +71,7 @@ impl Module {
             check_form(&token, mechanism, &private, 0)?;
             let forced = forced_by(&private, mechanism);
             let attributes = make_received(&token, forced, template, rights)?;
-            if let Action::Sign(..) | Action::Encrypt(_) = mechanism.info.action {
+            if let Action::Sign(..) | Action::Encrypt(_) = row_of(mechanism.info).action {
                 let unwrapped = unwrap(&token, mechanism, &private, ciphertext, &attributes);
                 let unwrapped = unwrapped.map_err(unwrap_error)?;
                 let attributes = add_unwrapped_key(&token, mechanism, attributes, &unwrapped)?;
@@ -117,7 +117,7 @@ fn encapsulate(
     attributes: &mut Attributes,
 ) -> Result<(Vec<u8>, Shared)> {
     let provider = token.provider();
-    let (ciphertext, secret, cut) = match mechanism.info.action {
+    let (ciphertext, secret, cut) = match row_of(mechanism.info).action {
         Action::Encapsulate => {
             let (ciphertext, secret) = public.public_key(provider)?.encapsulate()?;
             (ciphertext, secret, Cut::Trailing)
@@ -175,7 +175,7 @@ fn decapsulate(
     ciphertext: &[u8],
 ) -> Result<Shared> {
     let key = private.private_key(token.provider())?;
-    if mechanism.info.action == Action::Encapsulate {
+    if row_of(mechanism.info).action == Action::Encapsulate {
         // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of the wrong length gives
         // `CKR_WRAPPED_KEY_LEN_RANGE`.
         let secret = key.decapsulate(ciphertext).map_err(|error| match error {
@@ -211,7 +211,7 @@ fn agree(
         )?,
         _ => (agree_dh(token, private, peer)?, Cut::Leading),
     };
-    let inputs = mechanism.info.inputs(&mechanism.params, Sizes::default());
+    let inputs = row_of(mechanism.info).inputs(&mechanism.params, Sizes::default());
     Ok(Shared { secret, cut, extent: inputs.ok_or(Error::MechanismInvalid)?.extent })
 }
 
@@ -236,7 +236,7 @@ fn peer_of(parts: &PublicParts) -> Result<Vec<u8>> {
 /// `CKA_DECAPSULATE_TEMPLATE` it is the template of the use that gives the same key. Otherwise a
 /// user who adds `CKA_DECAPSULATE` to a key could bypass that template.
 fn forced_by<'a>(private: &'a Object, mechanism: &Mechanism) -> Option<&'a Value> {
-    let same = match mechanism.info.action {
+    let same = match row_of(mechanism.info).action {
         Action::Derive(_) => A::DERIVE_TEMPLATE,
         _ => A::UNWRAP_TEMPLATE,
     };
@@ -263,7 +263,7 @@ fn make_received(
 
 fn ciphertext_len(mechanism: &Mechanism, public: &Object) -> Result<usize> {
     let attributes = public.attributes();
-    match mechanism.info.action {
+    match row_of(mechanism.info).action {
         Action::Encapsulate => {
             let set = set::named(attributes, &MlKem::ALL);
             set.map(MlKem::ciphertext_len).map_err(|_| Error::KeyTypeInconsistent)

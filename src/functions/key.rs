@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::Write;
 
 use jeton_secret::{Secret, with_wiped_frame};
+use jeton_words::asynchronous::{AsyncFunction, Started};
 use tracing::warn;
 
-use super::asynchronous::{AsyncFunction, Made, Started};
+use super::asynchronous::Made;
 use super::audit::Call;
 use super::cost::Cost;
 use super::{Module, Threads, password};
@@ -17,7 +18,7 @@ use crate::backend::{PairSpec, Provider, extra_bits};
 use crate::config::fips;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
+use crate::mechanism::{Action, Mechanism, MechanismRow, Params, row_of};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
@@ -44,7 +45,7 @@ impl Module {
                 fips::check_parameter(mechanism)?;
             }
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
-            let attributes = match mechanism.info.action {
+            let attributes = match row_of(mechanism.info).action {
                 Action::GenerateParameters => {
                     return self.generate_parameters(session, mechanism, template).map(Started::Done);
                 }
@@ -52,7 +53,7 @@ impl Module {
                 Action::GeneratePreMaster => pre_master(&token, rights, mechanism, template)?,
                 _ => {
                     let key_type = makes(&token, mechanism, &[Action::Generate])?;
-                    let value = |len| secret(token.provider(), mechanism.info, len);
+                    let value = |len| secret(token.provider(), row_of(mechanism.info), len);
                     make::generate_secret(template, key_type, mechanism.info.id, rights, value)?
                 }
             };
@@ -78,7 +79,7 @@ impl Module {
         let attributes = make::generate(template, ObjectClass::DOMAIN_PARAMETERS, key_type, rights)?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
-        in_range(mechanism.info, bits)?;
+        in_range(row_of(mechanism.info), bits)?;
         let _permit = Cost::Minutes.admit(&token)?.wait();
         let made = parameters::generate(attributes, key_type, bits as usize, token.provider())?;
         token.insert(rights, session, made)
@@ -93,7 +94,7 @@ impl Module {
         private: &Template<'_>,
     ) -> Result<Started<(ObjectHandle, ObjectHandle)>> {
         self.record_call(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), |token, rights| {
-            let action = mechanism.info.action;
+            let action = row_of(mechanism.info).action;
             let key_type =
                 makes(&token, mechanism, &[Action::GeneratePair, Action::GeneratePairFromExtraBits])?;
             let public = token.named_usages(public, ObjectClass::PUBLIC_KEY, None);
@@ -106,7 +107,7 @@ impl Module {
             }
             let spec = key::pair_spec(&public, &private)?;
             if let PairSpec::Rsa { bits, .. } = spec {
-                in_range(mechanism.info, bits as u64)?;
+                in_range(row_of(mechanism.info), bits as u64)?;
                 token.settings.check_rsa_bits(bits as u64)?;
             }
             // A new RSA key has no modulus yet. One in the template is refused below.
@@ -166,8 +167,8 @@ impl Module {
 /// mechanism is not offered or does not perform one of these actions.
 fn makes(token: &Token, mechanism: &Mechanism, actions: &[Action]) -> Result<KeyType> {
     token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
-    match mechanism.info.key_type {
-        Some(key_type) if actions.contains(&mechanism.info.action) => Ok(key_type),
+    match row_of(mechanism.info).key_type {
+        Some(key_type) if actions.contains(&row_of(mechanism.info).action) => Ok(key_type),
         _ => Err(Error::MechanismInvalid),
     }
 }

@@ -5,7 +5,7 @@ use super::Module;
 use super::audit;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::{Mechanism, MechanismRow};
+use crate::mechanism::{Mechanism, MechanismWord};
 use crate::session::{Engine, Operation, Owner, Session};
 
 impl Module {
@@ -47,7 +47,7 @@ impl Session {
     pub fn record_start(
         &mut self,
         function: &'static str,
-        info: &'static MechanismRow,
+        info: &'static MechanismWord,
         key: ObjectHandle,
         outcome: &Result<()>,
     ) {
@@ -80,7 +80,7 @@ impl Owner<'_> {
     fn record(
         self,
         function: &'static str,
-        info: &'static MechanismRow,
+        info: &'static MechanismWord,
         key: ObjectHandle,
         outcome: &Result<()>,
     ) {

@@ -3,55 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use jeton_words::session::{Access, SessionInfo, User};
 use tracing::warn;
 
 use super::audit::Call;
 use super::{Module, Threads};
 use crate::error::{Error, Result, require};
 use crate::id::{SessionHandle, SlotId, session_state as state};
-use crate::object::policy::{Access, Login};
+use crate::object::policy::Login;
 use crate::session::Session;
 use crate::store::Role;
 use crate::token::ClientToken;
 
-/// The result of `C_GetSessionInfo`.
-pub struct SessionInfo {
-    /// The slot of the token.
-    pub slot: SlotId,
-    /// The session state (`CKS_*`).
-    pub state: u64,
-    /// The type of the session.
-    pub access: Access,
-    /// True for an asynchronous session.
-    pub asynchronous: bool,
-}
-
-/// The user type of a login (`CKU_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum User {
-    /// `CKU_SO`
-    SecurityOfficer,
-    /// `CKU_USER`
-    User,
-    /// `CKU_CONTEXT_SPECIFIC`
-    ContextSpecific,
-}
-
-impl User {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::SecurityOfficer => "CKU_SO",
-            Self::User => "CKU_USER",
-            Self::ContextSpecific => "CKU_CONTEXT_SPECIFIC",
-        }
-    }
-
-    /// Returns the owner of the PIN that this user gives.
-    pub(super) const fn role(self) -> Role {
-        match self {
-            Self::SecurityOfficer => Role::SecurityOfficer,
-            Self::User | Self::ContextSpecific => Role::User,
-        }
+/// Returns the owner of the PIN that this user gives.
+pub(super) const fn role(user: User) -> Role {
+    match user {
+        User::SecurityOfficer => Role::SecurityOfficer,
+        User::User | User::ContextSpecific => Role::User,
     }
 }
 
@@ -215,7 +183,7 @@ impl Module {
 
     fn log_in(&self, session: SessionHandle, token: &ClientToken, user: User, pin: &[u8]) -> Result<()> {
         match user {
-            User::SecurityOfficer | User::User => token.log_in(user.role(), pin),
+            User::SecurityOfficer | User::User => token.log_in(role(user), pin),
             User::ContextSpecific => self.login_for_operation(session, token, pin),
         }
     }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jeton_words::session::Access;
+use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
+
 use super::audit::Call;
 use super::scan::finish;
+use super::session::role;
 use super::tokens::SlotToken;
 use super::{Module, Slot, Threads, Tokens, User};
 use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result, require};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
-use crate::object::policy::Access;
 use crate::store::Change;
 use crate::store::seal::{self, PinMark};
 use crate::sync::lock;
@@ -23,73 +26,6 @@ const POLL: Duration = Duration::from_millis(250);
 const MODEL: &str = "Jeton";
 /// The blank label that a token has before it is initialised.
 const NO_LABEL: [u8; 32] = [b' '; 32];
-
-/// Whether `C_WaitForSlotEvent` waits for an event (`CKF_DONT_BLOCK`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// The call waits until a token appears.
-    ForEvent,
-    /// The call returns at once.
-    Never,
-}
-
-/// The result of `C_GetSlotInfo`.
-pub struct SlotInfo {
-    /// The description, of any length. The C interface pads and cuts it.
-    pub description: String,
-    /// The name of the manufacturer.
-    pub manufacturer: &'static str,
-    /// Always true. A slot without an initialised token has one that can be initialised.
-    pub token_present: bool,
-    /// Whether the slot claims to be a reader of removable devices.
-    pub removable: bool,
-    /// The hardware version, major and minor.
-    pub hardware: (u8, u8),
-    /// The firmware version, major and minor.
-    pub firmware: (u8, u8),
-}
-
-/// The result of `C_GetTokenInfo`.
-pub struct TokenInfo {
-    /// The label, padded with blanks.
-    pub label: [u8; 32],
-    /// The name of the manufacturer.
-    pub manufacturer: &'static str,
-    /// The name of the model.
-    pub model: &'static str,
-    /// The serial number, at most sixteen bytes.
-    pub serial: String,
-    /// `CKF_*`.
-    pub flags: u64,
-    /// The maximum number of sessions.
-    pub max_sessions: u64,
-    /// The number of open sessions.
-    pub sessions: u64,
-    /// The maximum number of read/write sessions.
-    pub max_rw_sessions: u64,
-    /// The number of open read/write sessions.
-    pub rw_sessions: u64,
-    /// The maximum length of a PIN in bytes.
-    pub max_pin_len: u64,
-    /// The minimum length of a PIN in bytes.
-    pub min_pin_len: u64,
-    /// The hardware version, major and minor.
-    pub hardware: (u8, u8),
-    /// The firmware version, major and minor.
-    pub firmware: (u8, u8),
-    /// The time in UTC: `YYYYMMDDhhmmss00`.
-    pub utc_time: [u8; 16],
-}
-
-/// The result of `C_GetMechanismInfo`.
-pub struct MechanismInfo {
-    /// The minimum key size, in the unit of the mechanism.
-    pub min: u64,
-    /// The maximum key size, in the unit of the mechanism.
-    pub max: u64,
-    /// `CKF_*`.
-    pub flags: u64,
-}
 
 impl Module {
     /// `C_GetSlotList`. Every slot has an initialised token, or a token that can be initialised.
@@ -107,7 +43,7 @@ impl Module {
         state.known(slot)?;
         Ok(SlotInfo {
             description: format!("Jeton slot {}", slot.0),
-            manufacturer: MANUFACTURER,
+            manufacturer: MANUFACTURER.into(),
             token_present: true,
             removable: state.settings.removable,
             hardware: version(),
@@ -121,8 +57,8 @@ impl Module {
         let pins = state.settings.pins;
         let mut info = TokenInfo {
             label: NO_LABEL,
-            manufacturer: MANUFACTURER,
-            model: MODEL,
+            manufacturer: MANUFACTURER.into(),
+            model: MODEL.into(),
             serial: String::new(),
             flags: flag::RNG
                 | flag::LOGIN_REQUIRED
@@ -242,7 +178,7 @@ impl Module {
         let state = self.state()?;
         let Some(known) = state.known(slot)? else { return Ok(None) };
         let header = known.header(&state)?;
-        let role = user.role();
+        let role = role(user);
         seal::pin_mark(&header.serial, role, &header.pin(role).record, state.settings.provider)
     }
 

@@ -19,7 +19,7 @@ use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionH
 use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::MessageParams;
 use crate::mechanism::rule::{self, KeyState, Policy, Source, WrapRefusal, WrappingKey};
-use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps};
+use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps, row_of, scheme};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
@@ -58,7 +58,7 @@ impl Module {
             return Err(Error::MechanismParamInvalid);
         };
         *nonce = message.nonce().into();
-        self.wrap_under(session, (mechanism, message.nonce_source()), wrapping, key, out)
+        self.wrap_under(session, (mechanism, Nonce::of(message)), wrapping, key, out)
     }
 
     fn wrap_under(
@@ -157,9 +157,9 @@ pub(super) fn add_unwrapped_key(
     unwrapped: &Unwrapped,
 ) -> Result<Attributes> {
     let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
-    let length_is_public = match mechanism.info.action {
-        Action::Cipher(_) => mechanism.cipher()?.shows_length(),
-        _ => mechanism.info.wraps == Wraps::SecretAfterZeros,
+    let length_is_public = match row_of(mechanism.info).action {
+        Action::Cipher(_) => scheme::cipher(mechanism)?.shows_length(),
+        _ => row_of(mechanism.info).wraps == Wraps::SecretAfterZeros,
     };
     let keeps_errors = is_authenticated(mechanism) || secret && length_is_public;
     let whole = !secret && is_authenticated(mechanism);
@@ -189,7 +189,7 @@ fn without_zeros(bytes: &[u8]) -> Option<&[u8]> {
 /// an integrity check (SP 800-38F, 3.1). It refuses a forged ciphertext before its plaintext is
 /// used.
 fn is_authenticated(mechanism: &Mechanism) -> bool {
-    mechanism.cipher().is_ok_and(|scheme| scheme.is_key_wrap() && !scheme.has_own_initial_value())
+    scheme::cipher(mechanism).is_ok_and(|scheme| scheme.is_key_wrap() && !scheme.has_own_initial_value())
 }
 
 /// The usage of a key, and the errors for an invalid handle and for another type of the key.
@@ -253,7 +253,7 @@ fn check_secrecy(
     wrapping: &Object,
     (key, state): (&Object, &KeyState),
 ) -> Result<()> {
-    let wrapping_of = mechanism.info.wrapping(&mechanism.params).ok_or(Error::MechanismInvalid)?;
+    let wrapping_of = row_of(mechanism.info).wrapping(&mechanism.params).ok_or(Error::MechanismInvalid)?;
     let len = match key.object_type().is_secret() {
         true => key::secret(key.attributes())?.len(),
         false => usize::MAX,
@@ -307,13 +307,13 @@ fn check_exportable(key: &Object, wrapping: &Object) -> Result<()> {
 /// Returns the plaintext to wrap: the value of a secret key, or the PKCS #8 of a private key.
 fn encode_key(token: &Token, mechanism: &Mechanism, key: &Object) -> Result<Secret> {
     if key.object_type().is_private() {
-        return match mechanism.info.wraps {
+        return match row_of(mechanism.info).wraps {
             Wraps::Any => pkcs8::encode(key.attributes(), token.provider()),
             _ => Err(Error::KeyNotWrappable),
         };
     }
     let mut value = Secret::from(key::secret(key.attributes())?);
-    if let Wraps::SecretWithZeros(block) = mechanism.info.wraps {
+    if let Wraps::SecretWithZeros(block) = row_of(mechanism.info).wraps {
         let padding = value.len().next_multiple_of(block) - value.len();
         value.extend(&vec![0; padding])?;
     }
@@ -323,7 +323,7 @@ fn encode_key(token: &Token, mechanism: &Mechanism, key: &Object) -> Result<Secr
 /// Returns how a wrapped value is cut to its length. Modes with zero padding hide the length of a
 /// secret key. There `CKA_VALUE_LEN` of the template restores it.
 fn secret_cut(mechanism: &Mechanism) -> Cut {
-    match mechanism.info.wraps {
+    match row_of(mechanism.info).wraps {
         Wraps::SecretWithZeros(block) => Cut::TrailingZeros { block },
         Wraps::SecretAfterZeros => Cut::LeadingZeros,
         _ => Cut::Not,
@@ -331,14 +331,14 @@ fn secret_cut(mechanism: &Mechanism) -> Cut {
 }
 
 pub(super) fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<usize> {
-    if let Action::Cipher(_) = mechanism.info.action {
-        return Ok(mechanism.cipher()?.growth().output_len(Direction::Encrypt, len));
+    if let Action::Cipher(_) = row_of(mechanism.info).action {
+        return Ok(scheme::cipher(mechanism)?.growth().output_len(Direction::Encrypt, len));
     }
     if let Some(agreement) = Agreement::of(mechanism)? {
         return agreement.wrapped_len(wrapping, len);
     }
     let modulus = key::modulus_len(wrapping.attributes())?;
-    Ok(match mechanism.info.action {
+    Ok(match row_of(mechanism.info).action {
         Action::Encrypt(Asymmetric::AesWrap) => {
             modulus + CipherScheme::AesKwp { iv: None }.growth().output_len(Direction::Encrypt, len)
         }
@@ -354,16 +354,16 @@ pub(super) fn wrap(
     out: &mut [u8],
 ) -> Result<usize> {
     let provider = token.provider();
-    if let Action::Cipher(_) = mechanism.info.action {
+    if let Action::Cipher(_) = row_of(mechanism.info).action {
         let value = key::secret(wrapping.attributes())?;
-        let mut cipher = provider.ciphers.cipher(mechanism.cipher()?, Direction::Encrypt, value)?;
+        let mut cipher = provider.ciphers.cipher(scheme::cipher(mechanism)?, Direction::Encrypt, value)?;
         let written = cipher.update(plain, out).map_err(length_error)?;
         return Ok(written + cipher.finish(&mut out[written..]).map_err(length_error)?);
     }
     if let Some(agreement) = Agreement::of(mechanism)? {
         return with_wiped_frame(|| agreement.wrap(token, wrapping, plain, out));
     }
-    let (encryption, public) = (mechanism.encryption()?, wrapping.public_key(provider)?);
+    let (encryption, public) = (scheme::encryption(mechanism)?, wrapping.public_key(provider)?);
     let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {
         return public.encrypt(&encryption, plain, out).map_err(length_error);
     };
@@ -386,9 +386,9 @@ pub(super) fn unwrap(
     let fits = |len| !secret || make::fits(attributes, len);
     let provider = token.provider();
     let mut plain = Secret::try_zeroed(wrapped.len().max(8))?;
-    if let Action::Cipher(_) = mechanism.info.action {
+    if let Action::Cipher(_) = row_of(mechanism.info).action {
         let value = key::secret(unwrapping.attributes())?;
-        let (given, unpadded) = (mechanism.cipher()?, mechanism.cipher()?.without_padding());
+        let (given, unpadded) = (scheme::cipher(mechanism)?, scheme::cipher(mechanism)?.without_padding());
         let scheme = unpadded.as_ref().map_or(given, |(scheme, _)| scheme);
         let mut cipher = provider.ciphers.cipher(scheme, Direction::Decrypt, value)?;
         let written = cipher.update(wrapped, &mut plain)?;
@@ -402,7 +402,7 @@ pub(super) fn unwrap(
         let len = agreement.unwrap(token, unwrapping, wrapped, &mut plain)?;
         return Ok(Secret::from(&plain[..len]).into());
     }
-    let (encryption, private) = (mechanism.encryption()?, unwrapping.private_key(provider)?);
+    let (encryption, private) = (scheme::encryption(mechanism)?, unwrapping.private_key(provider)?);
     let modulus = key::modulus_len(unwrapping.attributes())?;
     let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {
         if encryption == Encryption::Pkcs1 {

@@ -3,6 +3,7 @@
 //! but with an authenticated cipher. Its nonce and tag are in a message parameter.
 
 use jeton_secret::Secret;
+use jeton_words::wrap::Authenticated;
 
 use super::Module;
 use super::audit::Call;
@@ -15,6 +16,7 @@ use crate::config::strict::check_aead;
 use crate::error::{Error, Result, require};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
+use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::{Generator, MessageParams};
 use crate::object::make::Cut;
 use crate::object::template::Template;
@@ -22,17 +24,6 @@ use crate::object::{Object, key};
 use crate::session::nonce::Nonces;
 use crate::session::operation::Output;
 use crate::token::Token;
-
-/// A mechanism with a message parameter. The data length in a parameter of CCM is ignored, because
-/// the key gives the length.
-pub struct Authenticated<'a> {
-    /// The mechanism, without its parameter.
-    pub mechanism: &'a Mechanism,
-    /// The message parameter. Wrapping writes the nonce and the tag into it.
-    pub params: &'a mut MessageParams,
-    /// The associated data.
-    pub aad: &'a [u8],
-}
 
 impl Module {
     /// `C_WrapKeyAuthenticated`. Returns the number of bytes written, or the length of the result
@@ -51,7 +42,7 @@ impl Module {
             |token, rights| {
                 let Authenticated { mechanism, params, aad } = how;
                 let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
-                let by = (mechanism, params.nonce_source());
+                let by = (mechanism, Nonce::of(params));
                 let plain = export_key(&token, rights, by, &wrapping, key)?;
                 let mut aead = cipher(&token, mechanism, params, &wrapping)?;
                 let needed = plain.len();

@@ -10,7 +10,7 @@ use super::derive::stretch;
 use super::wrap_aes::kwp;
 use crate::backend::{CipherScheme, Direction, PrivateKey};
 use crate::error::{Error, Result, require};
-use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm};
+use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm, row_of};
 use crate::object::key_type::ec;
 use crate::object::{Attributes, Object, key};
 use crate::token::Token;
@@ -25,7 +25,7 @@ pub(super) struct Agreement<'a> {
 
 impl<'a> Agreement<'a> {
     pub(super) fn of(mechanism: &'a Mechanism) -> Result<Option<Self>> {
-        let Action::Encrypt(Asymmetric::EcdhAesWrap(form)) = mechanism.info.action else {
+        let Action::Encrypt(Asymmetric::EcdhAesWrap(form)) = row_of(mechanism.info).action else {
             return Ok(None);
         };
         let Params::EcdhAesWrap { aes_bits, kdf, shared } = &mechanism.params else {

@@ -2,9 +2,8 @@
 //! Salsa20/Poly1305").
 
 use super::flow::Wrapping;
-use super::row::CRYPTS_MESSAGES;
+use super::row::{CRYPTS_MESSAGES, aead_of};
 use super::{Action, MechanismRow};
-use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::{KeyType, MechanismType as M};
 
 /// Sizes of a key in bytes, the unit of "ChaCha20 key generation".
@@ -14,12 +13,10 @@ const BITS: (u64, u64) = (256, 256);
 
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow::generates(Action::Generate, M::CHACHA20_KEY_GEN, KeyType::CHACHA20, BYTES),
-    encrypts(M::CHACHA20, Mode::ChaCha20, Wrapping::Unauthenticated),
-    encrypts(M::CHACHA20_POLY1305, Mode::Aead(POLY1305), Wrapping::Aead(POLY1305)).also(CRYPTS_MESSAGES),
+    encrypts(M::CHACHA20, Wrapping::Unauthenticated),
+    encrypts(M::CHACHA20_POLY1305, Wrapping::Aead(aead_of(M::CHACHA20_POLY1305))).also(CRYPTS_MESSAGES),
 ];
 
-const POLY1305: AeadScheme = AeadScheme::ChaCha20Poly1305;
-
-const fn encrypts(id: M, mode: Mode, wrapping: Wrapping) -> MechanismRow {
-    MechanismRow::encrypts(id, KeyType::CHACHA20, BITS, wrapping, mode)
+const fn encrypts(id: M, wrapping: Wrapping) -> MechanismRow {
+    MechanismRow::encrypts(id, KeyType::CHACHA20, BITS, wrapping)
 }

@@ -3,7 +3,7 @@
 //! encryption", "Hash-based Key Derivation").
 
 use super::flow::{Extent, Flow, Inputs, Output, Protection, Sizes};
-use super::{Action, Derivation, HkdfSalt, MechanismRow, Params, Shape};
+use super::{Action, Derivation, HkdfSalt, MechanismRow, Params};
 use crate::backend::{CipherMode, Hash};
 use crate::id::{KeyType, MechanismType as M};
 
@@ -20,55 +20,47 @@ pub(super) const ROWS: &[MechanismRow] = &[
         KeyType::GENERIC_SECRET,
         SECRET_BITS,
     ),
-    derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf, hkdf),
-    derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData, |params, sizes| Inputs {
+    derives(M::HKDF_DERIVE, Derivation::Hkdf, hkdf),
+    derives(M::HKDF_DATA, Derivation::HkdfData, |params, sizes| Inputs {
         output: Output::Visible,
         ..hkdf(params, sizes)
     }),
     MechanismRow::generates(Action::Generate, M::HKDF_KEY_GEN, KeyType::HKDF, (1, 4096)),
-    derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey, joins),
-    derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData, joins),
-    derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase, joins),
-    derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData, masks),
-    derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey, extracts),
+    derives(M::CONCATENATE_BASE_AND_KEY, Derivation::ConcatenateBaseAndKey, joins),
+    derives(M::CONCATENATE_BASE_AND_DATA, Derivation::ConcatenateBaseAndData, joins),
+    derives(M::CONCATENATE_DATA_AND_BASE, Derivation::ConcatenateDataAndBase, joins),
+    derives(M::XOR_BASE_AND_DATA, Derivation::XorBaseAndData, masks),
+    derives(M::EXTRACT_KEY_FROM_KEY, Derivation::ExtractKeyFromKey, extracts),
     // PKCS#11 3.2, "Public key from private key": it accepts every private key type.
-    MechanismRow {
-        sizes: (0, 0),
-        ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey, hides)
-    },
-    aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::EncryptData(CipherMode::AesEcb)),
-    aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::EncryptData(CipherMode::AesCbc)),
-    derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1), digests),
-    derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224), digests),
-    derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256), digests),
-    derives(M::SHA384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha384), digests),
-    derives(M::SHA512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512), digests),
-    derives(M::SHA512_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_224), digests),
-    derives(M::SHA512_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_256), digests),
-    derives(M::SHA3_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_224), digests),
-    derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256), digests),
-    derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384), digests),
-    derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512), digests),
-    derives(M::BLAKE2B_160_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b160), digests),
-    derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256), digests),
-    derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384), digests),
-    derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512), digests),
-    derives(M::SHAKE_128_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake128), digests),
-    derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256), digests),
+    MechanismRow { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Derivation::PublicKey, hides) },
+    aes(M::AES_ECB_ENCRYPT_DATA, Derivation::EncryptData(CipherMode::AesEcb)),
+    aes(M::AES_CBC_ENCRYPT_DATA, Derivation::EncryptData(CipherMode::AesCbc)),
+    derives(M::SHA1_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha1), digests),
+    derives(M::SHA224_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha224), digests),
+    derives(M::SHA256_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha256), digests),
+    derives(M::SHA384_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha384), digests),
+    derives(M::SHA512_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha512), digests),
+    derives(M::SHA512_224_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha512_224), digests),
+    derives(M::SHA512_256_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha512_256), digests),
+    derives(M::SHA3_224_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha3_224), digests),
+    derives(M::SHA3_256_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha3_256), digests),
+    derives(M::SHA3_384_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha3_384), digests),
+    derives(M::SHA3_512_KEY_DERIVATION, Derivation::HashOfKey(Hash::Sha3_512), digests),
+    derives(M::BLAKE2B_160_KEY_DERIVE, Derivation::HashOfKey(Hash::Blake2b160), digests),
+    derives(M::BLAKE2B_256_KEY_DERIVE, Derivation::HashOfKey(Hash::Blake2b256), digests),
+    derives(M::BLAKE2B_384_KEY_DERIVE, Derivation::HashOfKey(Hash::Blake2b384), digests),
+    derives(M::BLAKE2B_512_KEY_DERIVE, Derivation::HashOfKey(Hash::Blake2b512), digests),
+    derives(M::SHAKE_128_KEY_DERIVATION, Derivation::HashOfKey(Hash::Shake128), digests),
+    derives(M::SHAKE_256_KEY_DERIVATION, Derivation::HashOfKey(Hash::Shake256), digests),
 ];
 
 /// Builds the row of a mechanism that is not limited to one key type.
-const fn derives(
-    id: M,
-    shape: Shape,
-    derivation: Derivation,
-    inputs: fn(&Params, Sizes) -> Inputs,
-) -> MechanismRow {
-    MechanismRow::derives(id, None, (1, 4096), inputs, shape, derivation)
+const fn derives(id: M, derivation: Derivation, inputs: fn(&Params, Sizes) -> Inputs) -> MechanismRow {
+    MechanismRow::derives(id, None, (1, 4096), inputs, derivation)
 }
 
-const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
-    MechanismRow::derives(id, Some(KeyType::AES), (16, 32), hides, shape, derivation)
+const fn aes(id: M, derivation: Derivation) -> MechanismRow {
+    MechanismRow::derives(id, Some(KeyType::AES), (16, 32), hides, derivation)
 }
 
 /// A ciphertext under the key, or a public key.

@@ -2,7 +2,6 @@
 
 use super::flow::Wrapping;
 use super::{Action, MechanismRow, Standing, Wraps};
-use crate::backend::CipherMode as Mode;
 use crate::id::{KeyType, MechanismType as M};
 
 const BLOCK: usize = 8;
@@ -11,13 +10,13 @@ const SIZES: (u64, u64) = (0, 0);
 
 pub(super) const ROWS: &[MechanismRow] = &[
     obsolete(MechanismRow::generates(Action::Generate, M::DES3_KEY_GEN, KeyType::DES3, SIZES)),
-    mode(M::DES3_ECB, Wraps::SecretWithZeros(BLOCK), Mode::Des3Ecb),
-    mode(M::DES3_CBC, Wraps::SecretWithZeros(BLOCK), Mode::Des3Cbc),
-    mode(M::DES3_CBC_PAD, Wraps::Any, Mode::Des3CbcPad),
+    mode(M::DES3_ECB, Wraps::SecretWithZeros(BLOCK)),
+    mode(M::DES3_CBC, Wraps::SecretWithZeros(BLOCK)),
+    mode(M::DES3_CBC_PAD, Wraps::Any),
 ];
 
-const fn mode(id: M, wraps: Wraps, mode: Mode) -> MechanismRow {
-    let row = MechanismRow::encrypts(id, KeyType::DES3, SIZES, Wrapping::Unauthenticated, mode);
+const fn mode(id: M, wraps: Wraps) -> MechanismRow {
+    let row = MechanismRow::encrypts(id, KeyType::DES3, SIZES, Wrapping::Unauthenticated);
     obsolete(MechanismRow { wraps, ..row })
 }
 

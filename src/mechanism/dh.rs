@@ -6,7 +6,7 @@
 //! already takes minutes.
 
 use super::flow::Inputs;
-use super::{Action, Derivation, MechanismRow, Shape};
+use super::{Action, Derivation, MechanismRow};
 use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE};
 use crate::id::{KeyType, MechanismType as M};
 
@@ -19,7 +19,6 @@ pub(super) const ROWS: &[MechanismRow] = &[
         Some(KeyType::DH),
         (512, 8192),
         |_, _| Inputs::ONE_WAY,
-        Shape::Integer,
         Derivation::Dh,
     )
     .also(ENCAPSULATE | DECAPSULATE),

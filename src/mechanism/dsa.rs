@@ -3,7 +3,7 @@
 //! Generated domain parameters have the sizes of FIPS 186-4. Imported domain parameters may have a
 //! prime of any size from 1024 to 3072 bits.
 
-use super::{Action, MechanismRow, Primitive, Shape, Standing};
+use super::{Action, MechanismRow, Primitive, Standing};
 use crate::backend::{Hash, Scheme};
 use crate::id::{KeyType, MechanismType as M};
 
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
 
 const fn signature(id: M, hash: Option<Hash>) -> MechanismRow {
     let action = Action::Sign(Primitive::Digest(&Scheme::Dsa), hash);
-    disallowed(MechanismRow::signs(id, KeyType::DSA, BITS, Shape::None, action))
+    disallowed(MechanismRow::signs(id, KeyType::DSA, BITS, action))
 }
 
 /// FIPS 186-5 approves DSA only for the verification of old signatures. A nonce that repeats, or is

@@ -1,7 +1,7 @@
 //! EC key pairs, ECDSA, EdDSA, ECDH, and key wrapping with ECDH (PKCS#11 3.2, "Elliptic Curve").
 
 use super::flow::{Extent, Inputs, KeyFlow, Sizes, Wrapping};
-use super::{Action, Asymmetric, Derivation, MechanismRow, Params, PointForm, Primitive, Shape, Wraps};
+use super::{Action, Asymmetric, Derivation, MechanismRow, Params, PointForm, Primitive, Wraps};
 use crate::backend::{Hash, Scheme};
 use crate::id::mechanism_flag::{
     DECAPSULATE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, ENCAPSULATE, UNWRAP, WRAP,
@@ -39,14 +39,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
     ecdh(M::ECDH1_COFACTOR_DERIVE),
     pairs(M::EC_MONTGOMERY_KEY_PAIR_GEN, KeyType::EC_MONTGOMERY, FIELD_BITS),
     pairs(M::EC_EDWARDS_KEY_PAIR_GEN, KeyType::EC_EDWARDS, FIELD_BITS),
-    MechanismRow::signs(
-        M::EDDSA,
-        KeyType::EC_EDWARDS,
-        FIELD_BITS,
-        Shape::Eddsa,
-        Action::Sign(Primitive::Eddsa, None),
-    )
-    .also(CURVES),
+    MechanismRow::signs(M::EDDSA, KeyType::EC_EDWARDS, FIELD_BITS, Action::Sign(Primitive::Eddsa, None))
+        .also(CURVES),
     // This mechanism also accepts keys of Montgomery curves.
     MechanismRow {
         other_key_type: Some(KeyType::EC_MONTGOMERY),
@@ -62,13 +56,13 @@ const fn pairs(id: M, key_type: KeyType, sizes: (u64, u64)) -> MechanismRow {
 
 const fn ecdsa(id: M, hash: Option<Hash>) -> MechanismRow {
     let action = Action::Sign(Primitive::Digest(&Scheme::Ecdsa), hash);
-    MechanismRow::signs(id, KeyType::EC, BITS, Shape::None, action).also(CURVES | EC_UNCOMPRESS)
+    MechanismRow::signs(id, KeyType::EC, BITS, action).also(CURVES | EC_UNCOMPRESS)
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
 /// and X25519 and X448 clear the cofactor. Both also accept keys of Montgomery curves.
 const fn ecdh(id: M) -> MechanismRow {
-    let row = MechanismRow::derives(id, Some(KeyType::EC), BITS, agrees, Shape::Ecdh, Derivation::Ecdh);
+    let row = MechanismRow::derives(id, Some(KeyType::EC), BITS, agrees, Derivation::Ecdh);
     let row = row.also(CURVES | EC_UNCOMPRESS | ENCAPSULATE | DECAPSULATE);
     MechanismRow { other_key_type: Some(KeyType::EC_MONTGOMERY), ..row }
 }
@@ -91,7 +85,6 @@ const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> 
         key_type: Some(key_type),
         wraps: Wraps::Any,
         flow: KeyFlow::Wraps(Wrapping::Hybrid),
-        shape: Shape::EcdhAesWrap,
         action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
         ..MechanismRow::BASE
     }

@@ -4,7 +4,7 @@
 
 use super::message::{Generator, MessageParams};
 use super::{Action, Asymmetric, Derivation, MacFunction, MechanismRow, Params};
-use crate::backend::{AeadScheme, CipherScheme};
+use crate::backend::AeadScheme;
 use crate::id::mechanism_flag as does;
 
 /// The shortest tag of GCM in bytes. SP 800-38D, 5.2.1.2, allows 32 and 64 bits for few
@@ -160,13 +160,13 @@ pub enum Nonce {
     Caller,
 }
 
-impl MessageParams {
-    /// Returns where the nonce comes from.
-    pub fn nonce_source(&self) -> Nonce {
-        let random = matches!(self.generator(), Generator::Any | Generator::Random);
-        match random && self.fixed_bits() == 0 && self.nonce().len() >= NONCE {
-            true => Nonce::Token,
-            false => Nonce::Caller,
+impl Nonce {
+    /// Returns where the nonce of a message comes from.
+    pub fn of(params: &MessageParams) -> Self {
+        let random = matches!(params.generator(), Generator::Any | Generator::Random);
+        match random && params.fixed_bits() == 0 && params.nonce().len() >= NONCE {
+            true => Self::Token,
+            false => Self::Caller,
         }
     }
 }
@@ -216,16 +216,6 @@ impl Wrapping {
             Self::Unauthenticated => false,
         };
         if good { Integrity::Whole } else { Integrity::Malleable }
-    }
-}
-
-impl Params {
-    /// Returns the length of the tag in the parameter of an authenticated cipher; 0 for the others.
-    pub fn tag_len(&self) -> usize {
-        match self {
-            Self::Cipher(CipherScheme::Aead { tag_len, .. }) => *tag_len,
-            _ => 0,
-        }
     }
 }
 
@@ -335,7 +325,7 @@ mod tests {
             let nonce = vec![0; len];
             let mut params = MessageParams::new(AeadScheme::AesGcm, &nonce, 16).expect("a nonce");
             params.set_generator(generator, fixed_bits).expect("fixed bits of the nonce");
-            assert_eq!(params.nonce_source(), source, "{generator:?} {fixed_bits} {len}");
+            assert_eq!(Nonce::of(&params), source, "{generator:?} {fixed_bits} {len}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
 
-use super::{Action, MacFunction, MechanismRow, Shape};
+use super::{Action, MacFunction, MechanismRow};
 use crate::backend::Hash;
 use crate::id::{KeyType, MechanismType as M};
 
@@ -12,8 +12,8 @@ const BYTES: (u64, u64) = (1, 4096);
 macro_rules! hashes {
     ($($hash:ident: $hmac:ident $general:ident $generate:ident;)*) => {
         pub(super) const ROWS: &[MechanismRow] = &[$(
-            hmac(M::$hmac, Shape::None, Hash::$hash),
-            hmac(M::$general, Shape::Length, Hash::$hash),
+            hmac(M::$hmac),
+            hmac(M::$general),
             MechanismRow::generates(Action::Generate, M::$generate, KeyType::$hmac, BYTES),
         )*];
 
@@ -47,8 +47,8 @@ hashes! {
 
 /// Builds a row. PKCS#11 3.2, "HMAC mechanisms": the keys are generic secrets or have the key type
 /// of the hash.
-const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismRow {
-    let action = Action::Mac(MacFunction::Hmac(hash));
-    let row = MechanismRow::signs(id, KeyType::GENERIC_SECRET, BYTES, shape, action);
+const fn hmac(id: M) -> MechanismRow {
+    let row = MechanismRow::codes(id, KeyType::GENERIC_SECRET, BYTES);
+    let Action::Mac(MacFunction::Hmac(hash)) = row.action else { panic!("not an HMAC") };
     MechanismRow { other_key_type: key_type(hash), ..row }
 }

@@ -1,20 +1,20 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
 use super::flow::{Extent, Flow, Inputs, Protection, Sizes, blocks_of, is_block_cipher, message_of};
-use super::{Derivation, MacFunction, MechanismRow, Params, Shape};
+use super::{Derivation, MacFunction, MechanismRow, Params};
 use crate::id::MechanismType as M;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    derives(M::IKE_PRF_DERIVE, Shape::IkePrf, Derivation::IkePrf),
-    derives(M::IKE1_PRF_DERIVE, Shape::Ike1Prf, Derivation::Ike1Prf),
-    derives(M::IKE1_EXTENDED_DERIVE, Shape::Ike1Extended, Derivation::Ike1Extended),
-    derives(M::IKE2_PRF_PLUS_DERIVE, Shape::Ike2PrfPlus, Derivation::Ike2PrfPlus),
+    derives(M::IKE_PRF_DERIVE, Derivation::IkePrf),
+    derives(M::IKE1_PRF_DERIVE, Derivation::Ike1Prf),
+    derives(M::IKE1_EXTENDED_DERIVE, Derivation::Ike1Extended),
+    derives(M::IKE2_PRF_PLUS_DERIVE, Derivation::Ike2PrfPlus),
 ];
 
 /// Builds a row. It names no key type: the pseudo-random function in the parameter decides which
 /// key types fit.
-const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
-    MechanismRow::derives(id, None, (1, 4096), inputs, shape, derivation)
+const fn derives(id: M, derivation: Derivation) -> MechanismRow {
+    MechanismRow::derives(id, None, (1, 4096), inputs, derivation)
 }
 
 /// The standard has no rule for the protection of these keys. One of them can be the start of the

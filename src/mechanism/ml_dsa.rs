@@ -1,6 +1,6 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
-use super::{Action, MechanismRow, Primitive, Shape};
+use super::{Action, MechanismRow, Primitive};
 use crate::backend::{Hash, MlDsa};
 use crate::id::{KeyType, MechanismType as M};
 
@@ -9,20 +9,20 @@ const PUBLIC_BYTES: (u64, u64) = (MlDsa::MlDsa44.public_len() as u64, MlDsa::MlD
 
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow::generates(Action::GeneratePair, M::ML_DSA_KEY_PAIR_GEN, KeyType::ML_DSA, PUBLIC_BYTES),
-    signs(M::ML_DSA, Shape::SignContext, Primitive::MlDsa, None),
-    signs(M::HASH_ML_DSA, Shape::HashSignContext, Primitive::HashMlDsa, None),
-    signs(M::HASH_ML_DSA_SHA224, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha224)),
-    signs(M::HASH_ML_DSA_SHA256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha256)),
-    signs(M::HASH_ML_DSA_SHA384, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha384)),
-    signs(M::HASH_ML_DSA_SHA512, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha512)),
-    signs(M::HASH_ML_DSA_SHA3_224, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_224)),
-    signs(M::HASH_ML_DSA_SHA3_256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_256)),
-    signs(M::HASH_ML_DSA_SHA3_384, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_384)),
-    signs(M::HASH_ML_DSA_SHA3_512, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_512)),
-    signs(M::HASH_ML_DSA_SHAKE128, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Shake128)),
-    signs(M::HASH_ML_DSA_SHAKE256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Shake256)),
+    signs(M::ML_DSA, Primitive::MlDsa, None),
+    signs(M::HASH_ML_DSA, Primitive::HashMlDsa, None),
+    signs(M::HASH_ML_DSA_SHA224, Primitive::HashMlDsa, Some(Hash::Sha224)),
+    signs(M::HASH_ML_DSA_SHA256, Primitive::HashMlDsa, Some(Hash::Sha256)),
+    signs(M::HASH_ML_DSA_SHA384, Primitive::HashMlDsa, Some(Hash::Sha384)),
+    signs(M::HASH_ML_DSA_SHA512, Primitive::HashMlDsa, Some(Hash::Sha512)),
+    signs(M::HASH_ML_DSA_SHA3_224, Primitive::HashMlDsa, Some(Hash::Sha3_224)),
+    signs(M::HASH_ML_DSA_SHA3_256, Primitive::HashMlDsa, Some(Hash::Sha3_256)),
+    signs(M::HASH_ML_DSA_SHA3_384, Primitive::HashMlDsa, Some(Hash::Sha3_384)),
+    signs(M::HASH_ML_DSA_SHA3_512, Primitive::HashMlDsa, Some(Hash::Sha3_512)),
+    signs(M::HASH_ML_DSA_SHAKE128, Primitive::HashMlDsa, Some(Hash::Shake128)),
+    signs(M::HASH_ML_DSA_SHAKE256, Primitive::HashMlDsa, Some(Hash::Shake256)),
 ];
 
-const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
-    MechanismRow::signs(id, KeyType::ML_DSA, PUBLIC_BYTES, shape, Action::Sign(primitive, hash))
+const fn signs(id: M, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
+    MechanismRow::signs(id, KeyType::ML_DSA, PUBLIC_BYTES, Action::Sign(primitive, hash))
 }

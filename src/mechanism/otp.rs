@@ -1,7 +1,7 @@
 //! One-time passwords (PKCS#11 3.2, "OATH HOTP"; RFC 4226).
 
 use super::flow::{Flow, KeyFlow};
-use super::{Action, MechanismRow, Shape};
+use super::{Action, MechanismRow};
 use crate::id::mechanism_flag::{SIGN, VERIFY};
 use crate::id::{KeyType, MechanismType as M};
 
@@ -15,7 +15,6 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: (1, 4096),
         key_type: Some(KeyType::HOTP),
         flow: KeyFlow::Signs(Flow::OneWay),
-        shape: Shape::Otp,
         action: Action::Otp,
         ..MechanismRow::BASE
     },

@@ -1,9 +1,11 @@
 //! The columns of the mechanism table.
 
-use super::Params;
+use jeton_words::mechanism::{self as words, Function};
+use jeton_words::sp800_108::Kdf;
+
 use super::flow::{Flow, Inputs, KeyFlow, Sizes, Wrapping};
-use super::sp800_108::Kdf;
-use crate::backend::{CipherMode, Hash, Scheme, Stateful};
+use super::{KeyExchange, MacFunction, MechanismWord, Params, Shape};
+use crate::backend::{AeadScheme, CipherMode, Hash, Scheme, Stateful};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 
 /// A row of the mechanism table.
@@ -27,8 +29,6 @@ pub struct MechanismRow {
     pub wraps: Wraps,
     /// How its uses take the bytes of keys. Each row says it: [`KeyFlow::Unsaid`] does not compile.
     pub flow: KeyFlow,
-    /// The form of its parameter.
-    pub shape: Shape,
     /// The computation.
     pub action: Action,
 }
@@ -45,7 +45,6 @@ impl MechanismRow {
         standing: Standing::Current,
         wraps: Wraps::Nothing,
         flow: KeyFlow::Unsaid,
-        shape: Shape::None,
         action: Action::Encapsulate,
     };
 
@@ -61,16 +60,20 @@ impl MechanismRow {
         Self { id, flags, sizes, key_type: Some(key_type), flow: KeyFlow::Nothing, action, ..Self::BASE }
     }
 
-    /// Builds the row of a mechanism that signs or computes MACs.
+    /// Builds the row of a mechanism that signs.
     pub(super) const fn signs(
         id: MechanismType,
         key_type: KeyType,
         sizes: (u64, u64),
-        shape: Shape,
         action: Action,
     ) -> Self {
         let flow = KeyFlow::Signs(Flow::OneWay);
-        Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE }
+        Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, action, ..Self::BASE }
+    }
+
+    /// Builds the row of a mechanism that computes MACs.
+    pub(super) const fn codes(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> Self {
+        Self::signs(id, key_type, sizes, Action::Mac(mac_of(id)))
     }
 
     pub(super) const fn encrypts(
@@ -78,11 +81,10 @@ impl MechanismRow {
         key_type: KeyType,
         sizes: (u64, u64),
         wrapping: Wrapping,
-        mode: CipherMode,
     ) -> Self {
         let flags = does::ENCRYPT | does::DECRYPT | does::WRAP | does::UNWRAP;
-        let (flow, shape, action) = (KeyFlow::Wraps(wrapping), Shape::Cipher(mode), Action::Cipher(mode));
-        let row = Self { id, flags, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE };
+        let (flow, action) = (KeyFlow::Wraps(wrapping), Action::Cipher(mode_of(id)));
+        let row = Self { id, flags, sizes, key_type: Some(key_type), flow, action, ..Self::BASE };
         Self { wraps: Wraps::Any, ..row }
     }
 
@@ -93,11 +95,25 @@ impl MechanismRow {
         key_type: Option<KeyType>,
         sizes: (u64, u64),
         inputs: fn(&Params, Sizes) -> Inputs,
-        shape: Shape,
         derivation: Derivation,
     ) -> Self {
         let (flow, action) = (KeyFlow::Derives(inputs), Action::Derive(derivation));
-        Self { id, flags: does::DERIVE, sizes, key_type, flow, shape, action, ..Self::BASE }
+        Self { id, flags: does::DERIVE, sizes, key_type, flow, action, ..Self::BASE }
+    }
+
+    /// Returns the word of the mechanism.
+    pub const fn word(&self) -> &'static MechanismWord {
+        word_of(self.id)
+    }
+
+    /// Returns the form of its parameter.
+    pub const fn shape(&self) -> Shape {
+        self.word().shape
+    }
+
+    /// Returns whether it is [`Self::BASE`].
+    pub(super) const fn is_base(&self) -> bool {
+        self.id.0 == Self::BASE.id.0
     }
 
     pub(super) const fn also(self, flags: u64) -> Self {
@@ -136,6 +152,57 @@ impl MechanismRow {
     /// Returns whether a signature changes the state of its key.
     pub(crate) fn is_stateful(&self) -> bool {
         matches!(self.action, Action::Sign(Primitive::Stateful(_), _))
+    }
+}
+
+const fn word_of(id: MechanismType) -> &'static MechanismWord {
+    match words::find(id) {
+        Some(word) => word,
+        None => panic!("the words lack a mechanism"),
+    }
+}
+
+const fn mode_of(id: MechanismType) -> CipherMode {
+    match word_of(id).shape {
+        Shape::Cipher(mode) => mode,
+        _ => panic!("not a cipher"),
+    }
+}
+
+pub(super) const fn aead_of(id: MechanismType) -> AeadScheme {
+    match word_of(id).aead() {
+        Some(scheme) => scheme,
+        None => panic!("not an authenticated cipher"),
+    }
+}
+
+pub(super) const fn kdf_of(id: MechanismType) -> Kdf {
+    match word_of(id).shape {
+        Shape::Sp800_108(kdf) => kdf,
+        _ => panic!("not of SP 800-108"),
+    }
+}
+
+pub(super) const fn exchange_of(id: MechanismType) -> KeyExchange {
+    match word_of(id).shape {
+        Shape::TlsMaster(exchange) | Shape::Tls12Master(exchange) | Shape::Tls12ExtendedMaster(exchange) => {
+            exchange
+        }
+        _ => panic!("not a master secret"),
+    }
+}
+
+pub(super) const fn hash_of(id: MechanismType) -> Hash {
+    match word_of(id).function {
+        Some(Function::Digest(hash)) => hash,
+        _ => panic!("not a digest"),
+    }
+}
+
+const fn mac_of(id: MechanismType) -> MacFunction {
+    match word_of(id).function {
+        Some(Function::Mac(function)) => function,
+        _ => panic!("not a MAC"),
     }
 }
 
@@ -226,25 +293,6 @@ pub enum Primitive {
     Stateful(Stateful),
 }
 
-/// The message authentication code of a mechanism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the algorithms'")]
-pub enum MacFunction {
-    /// [`Params::Length`](super::Params::Length) truncates the output to that length.
-    Hmac(Hash),
-    AesCmac,
-    AesGmac,
-    /// Without [`Params::Length`](super::Params::Length) the output is half a block, as
-    /// `CKM_AES_MAC` requires.
-    AesCbcMac,
-    /// The output is truncated to this number of bytes: 16 or 12.
-    AesXcbc(usize),
-    /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`](super::Params::TlsMac).
-    TlsFinished,
-    /// `CKM_TLS_PRF_GENERAL`: the output is as long as the caller's buffer.
-    TlsPrf,
-}
-
 /// The asymmetric encryption of a mechanism that cannot sign. `CKM_RSA_PKCS` and `CKM_RSA_X_509`,
 /// which also encrypt, are [`Action::Sign`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,15 +315,6 @@ pub enum PointForm {
     Bare,
     /// A DER octet string that contains the bare form.
     Octets,
-}
-
-/// How the pre-master secret of a TLS connection was agreed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyExchange {
-    /// RSA. The pre-master secret begins with the client's version.
-    Rsa,
-    /// Diffie-Hellman.
-    DiffieHellman,
 }
 
 /// The method that derives a key.
@@ -328,91 +367,5 @@ impl Derivation {
                 | Self::ConcatenateDataAndBase
                 | Self::XorBaseAndData
         )
-    }
-}
-
-/// The form of a mechanism's parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// No parameter.
-    None,
-    /// `CK_RSA_PKCS_PSS_PARAMS`.
-    Pss,
-    /// `CK_EDDSA_PARAMS`, optional.
-    Eddsa,
-    /// `CK_SIGN_ADDITIONAL_CONTEXT`, optional.
-    SignContext,
-    /// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
-    HashSignContext,
-    /// `CK_RSA_PKCS_OAEP_PARAMS`.
-    Oaep,
-    /// `CK_RSA_AES_KEY_WRAP_PARAMS`.
-    RsaAesWrap,
-    /// The parameter of a cipher: [`Params::Cipher`](super::Params::Cipher). It is an
-    /// initialisation vector, or `CK_AES_CTR_PARAMS`, `CK_GCM_PARAMS`, `CK_CCM_PARAMS`,
-    /// `CK_CHACHA20_PARAMS` or `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
-    Cipher(CipherMode),
-    /// `CK_GCM_PARAMS` without additional data, or the initialisation vector: 1 to 256 bytes.
-    Gmac,
-    /// `CK_MAC_GENERAL_PARAMS`: a length in bytes.
-    Length,
-    /// `CK_ECDH1_DERIVE_PARAMS`. `CK_ECDH2_DERIVE_PARAMS` is not supported.
-    Ecdh,
-    /// `CK_HKDF_PARAMS`.
-    Hkdf,
-    /// `CK_KEY_DERIVATION_STRING_DATA`.
-    Data,
-    /// `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
-    CbcData,
-    /// `CK_OBJECT_HANDLE`.
-    Key,
-    /// `CK_EXTRACT_PARAMS`: the number of the first bit.
-    Bit,
-    /// A "Big integer": [`Params::Data`](super::Params::Data).
-    Integer,
-    /// `CK_ECDH_AES_KEY_WRAP_PARAMS`.
-    EcdhAesWrap,
-    /// `CK_OTP_PARAMS`.
-    Otp,
-    /// `CK_SP800_108_KDF_PARAMS` or `CK_SP800_108_FEEDBACK_KDF_PARAMS`.
-    Sp800_108(Kdf),
-    /// `CK_PKCS5_PBKD2_PARAMS2` or `CK_PKCS5_PBKD2_PARAMS`.
-    Pbkdf2,
-    /// `CK_VERSION`.
-    Version,
-    /// `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
-    TlsMaster,
-    /// `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
-    Tls12Master,
-    /// `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
-    Tls12ExtendedMaster,
-    /// `CK_SSL3_KEY_MAT_PARAMS`.
-    TlsKeys,
-    /// `CK_TLS12_KEY_MAT_PARAMS`.
-    Tls12Keys,
-    /// `CK_TLS12_KEY_MAT_PARAMS`. The token ignores its length of initialisation vectors and uses
-    /// 0.
-    Tls12SafeKeys,
-    /// `CK_TLS_KDF_PARAMS`.
-    TlsKdf,
-    /// `CK_TLS_MAC_PARAMS`.
-    TlsMac,
-    /// `CK_TLS_PRF_PARAMS`.
-    TlsPrf,
-    /// `CK_IKE_PRF_DERIVE_PARAMS`.
-    IkePrf,
-    /// `CK_IKE1_PRF_DERIVE_PARAMS`.
-    Ike1Prf,
-    /// `CK_IKE1_EXTENDED_DERIVE_PARAMS`.
-    Ike1Extended,
-    /// `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
-    Ike2PrfPlus,
-}
-
-impl Shape {
-    /// Returns whether the mechanism has a parameter. The token never reads the parameter of a
-    /// mechanism without one.
-    pub fn has_parameter(self) -> bool {
-        !matches!(self, Self::None | Self::Cipher(CipherMode::AesEcb | CipherMode::Des3Ecb))
     }
 }

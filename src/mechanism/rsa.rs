@@ -1,7 +1,7 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
 use super::flow::{KeyFlow, Wrapping};
-use super::{Action, Asymmetric, MechanismRow, Primitive, Shape, Wraps};
+use super::{Action, Asymmetric, MechanismRow, Primitive, Wraps};
 use crate::backend::Hash;
 use crate::id::mechanism_flag::{
     DECAPSULATE, DECRYPT, ENCAPSULATE, ENCRYPT, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP,
@@ -21,13 +21,13 @@ pub(super) const ROWS: &[MechanismRow] = &[
         .also(ENCAPSULATE | DECAPSULATE),
     MechanismRow {
         wraps: Wraps::Secret,
-        ..encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep)
+        ..encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Asymmetric::Oaep)
     }
     .also(ENCAPSULATE | DECAPSULATE),
     MechanismRow {
         wraps: Wraps::Any,
         flow: KeyFlow::Wraps(Wrapping::Hybrid),
-        ..encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap)
+        ..encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Asymmetric::AesWrap)
     },
     signs(M::SHA1_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha1)),
     signs(M::SHA224_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha224)),
@@ -51,8 +51,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signs(id: M, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
-    let shape = if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None };
-    MechanismRow::signs(id, KeyType::RSA, BITS, shape, Action::Sign(primitive, hash))
+    MechanismRow::signs(id, KeyType::RSA, BITS, Action::Sign(primitive, hash))
 }
 
 /// Builds the row of a mechanism that signs and encrypts.
@@ -62,13 +61,12 @@ const fn both(id: M, primitive: Primitive, wraps: Wraps, wrapping: Wrapping) -> 
     MechanismRow { flags: row.flags | more, wraps, flow: KeyFlow::Wraps(wrapping), ..row }
 }
 
-const fn encrypts(id: M, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismRow {
+const fn encrypts(id: M, flags: u64, scheme: Asymmetric) -> MechanismRow {
     MechanismRow {
         id,
         flags,
         sizes: BITS,
         key_type: Some(KeyType::RSA),
-        shape,
         flow: KeyFlow::Wraps(Wrapping::PublicKey),
         action: Action::Encrypt(scheme),
         ..MechanismRow::BASE

@@ -3,11 +3,12 @@
 //! pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5).
 
 use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
-use super::row::SIGNS;
-use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, Shape};
-use crate::backend::Hash;
+use super::row::{SIGNS, exchange_of};
+use super::{Action, Derivation, MechanismRow, Params};
 use crate::id::mechanism_flag::{SIGN, VERIFY};
 use crate::id::{KeyType, MechanismType as M};
+
+pub use jeton_words::tls::{Randoms, TlsPrf};
 
 /// The only size in bytes of a master secret and of a pre-master secret with a version.
 const MASTER: (u64, u64) = (48, 48);
@@ -16,55 +17,37 @@ const ANY: (u64, u64) = (1, 4096);
 pub(super) const ROWS: &[MechanismRow] = &[
     generates(M::SSL3_PRE_MASTER_KEY_GEN),
     generates(M::TLS_PRE_MASTER_KEY_GEN),
-    derives(M::TLS_MASTER_KEY_DERIVE, MASTER, Shape::TlsMaster, RSA),
-    derives(M::TLS_MASTER_KEY_DERIVE_DH, MASTER, Shape::TlsMaster, DH),
-    derives(M::TLS_KEY_AND_MAC_DERIVE, MASTER, Shape::TlsKeys, Derivation::TlsKeys),
-    derives(M::TLS_PRF, ANY, Shape::TlsPrf, Derivation::TlsPrf),
-    derives(M::TLS12_MASTER_KEY_DERIVE, MASTER, Shape::Tls12Master, RSA),
-    derives(M::TLS12_MASTER_KEY_DERIVE_DH, MASTER, Shape::Tls12Master, DH),
-    derives(M::TLS12_EXTENDED_MASTER_KEY_DERIVE, MASTER, Shape::Tls12ExtendedMaster, RSA),
-    derives(M::TLS12_EXTENDED_MASTER_KEY_DERIVE_DH, MASTER, Shape::Tls12ExtendedMaster, DH),
-    derives(M::TLS12_KEY_AND_MAC_DERIVE, MASTER, Shape::Tls12Keys, Derivation::TlsKeys),
-    derives(M::TLS12_KEY_SAFE_DERIVE, MASTER, Shape::Tls12SafeKeys, Derivation::TlsKeys),
-    derives(M::TLS_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
-    derives(M::TLS12_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
-    signs(M::TLS_MAC, SIGNS, Shape::TlsMac, MacFunction::TlsFinished),
-    signs(M::TLS12_MAC, SIGNS, Shape::TlsMac, MacFunction::TlsFinished),
-    signs(M::TLS_PRF_GENERAL, SIGN | VERIFY, Shape::None, MacFunction::TlsPrf),
+    master(M::TLS_MASTER_KEY_DERIVE),
+    master(M::TLS_MASTER_KEY_DERIVE_DH),
+    derives(M::TLS_KEY_AND_MAC_DERIVE, MASTER, Derivation::TlsKeys),
+    derives(M::TLS_PRF, ANY, Derivation::TlsPrf),
+    master(M::TLS12_MASTER_KEY_DERIVE),
+    master(M::TLS12_MASTER_KEY_DERIVE_DH),
+    master(M::TLS12_EXTENDED_MASTER_KEY_DERIVE),
+    master(M::TLS12_EXTENDED_MASTER_KEY_DERIVE_DH),
+    derives(M::TLS12_KEY_AND_MAC_DERIVE, MASTER, Derivation::TlsKeys),
+    derives(M::TLS12_KEY_SAFE_DERIVE, MASTER, Derivation::TlsKeys),
+    derives(M::TLS_KDF, ANY, Derivation::TlsKdf),
+    derives(M::TLS12_KDF, ANY, Derivation::TlsKdf),
+    signs(M::TLS_MAC, SIGNS),
+    signs(M::TLS12_MAC, SIGNS),
+    signs(M::TLS_PRF_GENERAL, SIGN | VERIFY),
 ];
 
-const RSA: Derivation = Derivation::TlsMaster(KeyExchange::Rsa);
-const DH: Derivation = Derivation::TlsMaster(KeyExchange::DiffieHellman);
-
-/// The pseudo-random function of a TLS version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsPrf {
-    /// TLS 1.0 and 1.1 (RFC 2246, 5).
-    Md5Sha1,
-    /// TLS 1.2 (RFC 5246, 5).
-    Hash(Hash),
+const fn derives(id: M, sizes: (u64, u64), derivation: Derivation) -> MechanismRow {
+    MechanismRow::derives(id, Some(KeyType::GENERIC_SECRET), sizes, inputs, derivation)
 }
 
-/// The random values of a handshake.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Randoms {
-    /// The client's random value.
-    pub client: Box<[u8]>,
-    /// The server's random value.
-    pub server: Box<[u8]>,
-}
-
-const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismRow {
-    MechanismRow::derives(id, Some(KeyType::GENERIC_SECRET), sizes, inputs, shape, derivation)
+const fn master(id: M) -> MechanismRow {
+    derives(id, MASTER, Derivation::TlsMaster(exchange_of(id)))
 }
 
 const fn generates(id: M) -> MechanismRow {
-    let (action, shape) = (Action::GeneratePreMaster, Shape::Version);
-    MechanismRow { shape, ..MechanismRow::generates(action, id, KeyType::GENERIC_SECRET, MASTER) }
+    MechanismRow::generates(Action::GeneratePreMaster, id, KeyType::GENERIC_SECRET, MASTER)
 }
 
-const fn signs(id: M, flags: u64, shape: Shape, function: MacFunction) -> MechanismRow {
-    let row = MechanismRow::signs(id, KeyType::GENERIC_SECRET, ANY, shape, Action::Mac(function));
+const fn signs(id: M, flags: u64) -> MechanismRow {
+    let row = MechanismRow::codes(id, KeyType::GENERIC_SECRET, ANY);
     MechanismRow { flags, flow: KeyFlow::Signs(Flow::Halves), ..row }
 }
 

@@ -6,7 +6,7 @@ use super::{Attributes, key};
 use crate::config::fips;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
-use crate::mechanism::{Action, Derivation, Mechanism};
+use crate::mechanism::{Action, Derivation, Mechanism, row_of};
 
 /// Fails unless the parameter of the mechanism and the key are approved.
 pub(crate) fn permit(mechanism: &Mechanism, attributes: &Attributes) -> Result<()> {
@@ -15,11 +15,11 @@ pub(crate) fn permit(mechanism: &Mechanism, attributes: &Attributes) -> Result<(
     let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
     let is_generic = attributes.number(A::KEY_TYPE) == Some(KeyType::GENERIC_SECRET.0);
     // SP 800-56A, 5.8: the shared secret goes into a KDF, and is no key itself.
-    if mechanism.info.action == Action::Derive(Derivation::Ecdh) && is_secret && !is_generic {
+    if row_of(mechanism.info).action == Action::Derive(Derivation::Ecdh) && is_secret && !is_generic {
         return Err(Error::TemplateInconsistent);
     }
     match key::secret(attributes) {
-        Ok(value) if !fips::approves_len(mechanism.info, value.len()) => Err(Error::KeySizeRange),
+        Ok(value) if !fips::approves_len(row_of(mechanism.info), value.len()) => Err(Error::KeySizeRange),
         _ => Ok(()),
     }
 }

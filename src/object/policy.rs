@@ -1,6 +1,8 @@
 //! Which session may create, change, copy or destroy which object (PKCS#11 3.2, "Session types" and
 //! "Access to objects").
 
+use jeton_words::session::Access;
+
 use super::bits::Flag;
 use super::{Attributes, Object, key};
 use crate::error::{Error, Result, require};
@@ -12,15 +14,6 @@ pub(crate) enum Login {
     Public,
     User,
     SecurityOfficer,
-}
-
-/// The type of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// A read-only session, which cannot write token objects.
-    ReadOnly,
-    /// A read/write session.
-    ReadWrite,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

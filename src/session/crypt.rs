@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use jeton_secret::Secret;
+use jeton_words::operation::CryptParams;
 
 use super::operation::{Engine, Operation, Output, Parts, Resume, place};
 use super::progress::Progress;
-use crate::backend::{
-    Cipher, Direction, Encryption, GcmParams, Growth, PrivateKey, PublicKey, Renewal, SavedCipher,
-};
+use crate::backend::{Cipher, Direction, Encryption, Growth, PrivateKey, PublicKey, Renewal, SavedCipher};
 use crate::error::{Error, Result};
 use crate::mechanism::Params;
 
@@ -32,44 +31,6 @@ pub enum Crypting {
         /// Length of the modulus in bytes.
         len: usize,
     },
-}
-
-/// The parameter of an encryption or a decryption. That of GCM stays in the caller's memory.
-#[derive(Clone, Copy)]
-pub enum CryptParams<'a> {
-    /// The parameter of GCM.
-    Gcm(GcmParams<'a>),
-    /// The parameter of another mechanism.
-    Parsed(&'a Params),
-}
-
-impl CryptParams<'_> {
-    /// Copies the parameter. Fails with `HostMemory` if there is no memory for it.
-    pub(super) fn copied(self) -> Result<Params> {
-        match self {
-            Self::Gcm(gcm) => gcm.scheme().map(Params::Cipher),
-            Self::Parsed(params) => Ok(params.clone()),
-        }
-    }
-}
-
-impl CryptParams<'_> {
-    /// Returns the bytes that [`copied`](Self::copied) allocates: see [`Params::size`].
-    pub(super) fn size(self) -> usize {
-        match self {
-            Self::Gcm(GcmParams { nonce, aad, .. }) => nonce.len() + aad.len(),
-            Self::Parsed(params) => params.size(),
-        }
-    }
-}
-
-impl<'a> From<&'a Params> for CryptParams<'a> {
-    fn from(params: &'a Params) -> Self {
-        match params {
-            Params::Cipher(scheme) => scheme.gcm().map_or(Self::Parsed(params), Self::Gcm),
-            _ => Self::Parsed(params),
-        }
-    }
 }
 
 /// The public or the private half of an RSA key pair.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::backend::Hasher;
 use crate::error::{Error, Result, require};
 use crate::id::ObjectHandle;
-use crate::mechanism::{Mechanism, MechanismRow, Params};
+use crate::mechanism::{Mechanism, MechanismWord, Params, row_of};
 use crate::session::Usage;
 use crate::session::memory::Memory;
 use crate::session::progress::{Progress, Saved};
@@ -19,16 +19,7 @@ use crate::token::ClientToken;
 
 mod process;
 
-pub use process::Phase;
-
-/// The destination of a result (PKCS#11 3.2, "Conventions for functions returning output in a
-/// variable-length buffer").
-pub enum Output<'a> {
-    /// The caller passed NULL and asks only for the length.
-    Length,
-    /// The caller's buffer.
-    Buffer(&'a mut [u8]),
-}
+pub use jeton_words::operation::{Output, Phase};
 
 /// One operation of a session, for example the signature.
 pub struct Operation<E> {
@@ -120,7 +111,7 @@ impl<E: Engine> Operation<E> {
     /// operation is active.
     pub(super) fn rearm(
         &mut self,
-        info: &'static MechanismRow,
+        info: &'static MechanismWord,
         key: ObjectHandle,
         epoch: u64,
         fit: impl FnOnce(&mut E, &mut Params) -> Result<bool>,
@@ -226,7 +217,7 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Returns the mechanism and the key of the active operation.
-    pub(crate) fn uses(&self) -> Option<(&'static MechanismRow, ObjectHandle)> {
+    pub(crate) fn uses(&self) -> Option<(&'static MechanismWord, ObjectHandle)> {
         self.kept.as_ref().filter(|_| self.is_active()).map(|kept| (kept.mechanism.info, kept.key))
     }
 
@@ -334,7 +325,7 @@ impl<E: Engine> Operation<E> {
     /// operations only.
     pub(super) fn expect_parts(&mut self) -> Result<()> {
         let started = matches!(self.stage, Stage::Ready | Stage::Parts);
-        if started && self.mechanism().is_some_and(|mechanism| mechanism.info.is_single_part()) {
+        if started && self.mechanism().is_some_and(|mechanism| row_of(mechanism.info).is_single_part()) {
             self.cancel();
             return Err(Error::OperationNotInitialized);
         }
@@ -385,7 +376,7 @@ impl<E: Resume> Operation<E> {
     /// stateful key, or one that is pending.
     pub(super) fn save(&self) -> Result<Option<Saved>> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.is_active()) else { return Ok(None) };
-        if self.needs_pin() || kept.mechanism.info.is_stateful() || self.pending().is_some() {
+        if self.needs_pin() || row_of(kept.mechanism.info).is_stateful() || self.pending().is_some() {
             return Err(Error::StateUnsaveable);
         }
         let (memory, message) = (kept.memory.copy()?, kept.memory.message());

@@ -5,6 +5,7 @@ use std::ffi::{c_ulong, c_void};
 use std::sync::Arc;
 
 use jeton_secret::Secret;
+use jeton_words::session::Access;
 use subtle::ConstantTimeEq;
 
 use crate::backend::{Hash, MacScheme};
@@ -12,7 +13,6 @@ use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
 use crate::mechanism::{Mechanism, Params};
 use crate::object::bits::Flag;
-use crate::object::policy::Access;
 use crate::object::value::Value;
 use crate::object::{Object, key};
 use crate::token::ClientToken;

@@ -12,6 +12,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use jeton_words::session::Access;
 use tracing::warn;
 
 use super::epoch::Epoch;
@@ -21,7 +22,7 @@ use super::state::{Application, ChangeGuard, State, Token};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::object::bits::Flag;
-use crate::object::policy::{self, Access, Login, Rights};
+use crate::object::policy::{self, Login, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in};
 use crate::quota::{Permit, Quota};

@@ -286,12 +286,13 @@ fn entry_of(object: Object, row: Row) -> Entry {
 
 #[cfg(test)]
 mod tests {
+    use jeton_words::general::Threads;
+    use jeton_words::session::Access;
+
     use super::*;
-    use crate::audit::Threads;
     use crate::config::Settings;
     use crate::id::{AttributeType as A, ObjectClass, SessionHandle, SlotId};
     use crate::object::make;
-    use crate::object::policy::Access;
     use crate::object::template::{Given, Raw, Template};
     use crate::store;
     use crate::token::ClientToken;

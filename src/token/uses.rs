@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
 
+use jeton_words::session::Access;
 use tracing::warn;
 
 use super::client::ClientToken;
@@ -21,7 +22,7 @@ use crate::backend::{Encryption, PrivateKey, PublicParts, Scheme, Signer, Uses};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
 use crate::object::key_type::stateful::one_time_keys_left;
-use crate::object::policy::{Access, Rights};
+use crate::object::policy::Rights;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object};
 

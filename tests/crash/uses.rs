@@ -8,7 +8,9 @@ use jeton::id::mechanism_flag as flag;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Action, AgreementKdf, Asymmetric, Derivation, MechanismRow, Primitive, Shape};
+use jeton::mechanism::{
+    Action, AgreementKdf, Asymmetric, Derivation, MechanismRow, Primitive, Shape, row_of,
+};
 
 use crate::prelude::*;
 use crate::scan::Sought;
@@ -32,7 +34,7 @@ impl Fixture<'_> {
     /// Uses the key with the functions of a mechanism. Returns the error of the first function that
     /// failed.
     pub fn work(&mut self, row: &'static MechanismRow) -> Result<()> {
-        let mechanism = Mechanism { info: row, params: self.params(row) };
+        let mechanism = Mechanism { info: row.word(), params: self.params(row) };
         match row.action {
             Action::Sign(primitive, hash) => self.sign(&mechanism, message_len(primitive, hash)),
             Action::Mac(_) => self.sign(&mechanism, 1000),
@@ -61,16 +63,16 @@ impl Fixture<'_> {
             self.client.verify(session, mechanism, self.public, &data, &signature)?;
         }
         if let Action::Sign(Primitive::RsaRaw | Primitive::RsaPkcs1 | Primitive::RsaPss, _) =
-            mechanism.info.action
+            row_of(mechanism.info).action
         {
             self.sign_in_threads(mechanism, &data);
         }
-        if !mechanism.info.is_single_part() {
+        if !row_of(mechanism.info).is_single_part() {
             module.sign_init(session, mechanism, self.key)?;
             module.sign_update(session, &data)?;
             module.sign_final(session, Output::Buffer(&mut out[..cut]))?;
         }
-        let does = mechanism.info.flags;
+        let does = row_of(mechanism.info).flags;
         if does & flag::MESSAGE_SIGN != 0 {
             module.message_sign_init(session, mechanism, self.key)?;
             module.sign_message(session, &data, Output::Buffer(out))?;
@@ -111,7 +113,7 @@ impl Fixture<'_> {
         let len = module.encrypt(session, &[7; 64][..len], Output::Buffer(&mut sealed))?;
         module.decrypt_init(session, mechanism, self.key)?;
         module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened))?;
-        if mechanism.info.is_single_part() {
+        if row_of(mechanism.info).is_single_part() {
             return Ok(());
         }
         module.encrypt_init(session, mechanism, self.public)?;
@@ -243,7 +245,7 @@ impl Fixture<'_> {
         let bytes = |len: usize| vec![3; len].into_boxed_slice();
         let (client, server) = (bytes(32), bytes(32));
         let randoms = Randoms { client, server };
-        let tls12 = matches!(row.shape, Shape::Tls12Master | Shape::Tls12Keys | Shape::Tls12SafeKeys)
+        let tls12 = matches!(row.shape(), Shape::Tls12Master(_) | Shape::Tls12Keys | Shape::Tls12SafeKeys)
             || [M::TLS12_MAC, M::TLS12_KDF, M::TLS12_EXTENDED_MASTER_KEY_DERIVE].contains(&row.id)
             || row.id == M::TLS12_EXTENDED_MASTER_KEY_DERIVE_DH;
         let prf = if tls12 { TlsPrf::Hash(Hash::Sha256) } else { TlsPrf::Md5Sha1 };
@@ -252,7 +254,7 @@ impl Fixture<'_> {
             _ => Hash::Sha256,
         };
         let code = MacFunction::Hmac(Hash::Sha256);
-        match row.shape {
+        match row.shape() {
             Shape::None | Shape::Eddsa | Shape::SignContext => Params::None,
             Shape::HashSignContext => {
                 Params::SignContext { deterministic: true, context: bytes(3), hash: Some(Hash::Sha256) }
@@ -287,8 +289,8 @@ impl Fixture<'_> {
                 let fields = vec![Field::Iteration(counter), Field::Bytes(bytes(5)), Field::Key(self.other)];
                 Params::Sp800_108 { prf: code, fields, iv: Box::default() }
             }
-            Shape::TlsMaster | Shape::Tls12Master => Params::TlsMaster { prf, randoms },
-            Shape::Tls12ExtendedMaster => Params::TlsExtendedMaster { prf, session_hash: bytes(32) },
+            Shape::TlsMaster(_) | Shape::Tls12Master(_) => Params::TlsMaster { prf, randoms },
+            Shape::Tls12ExtendedMaster(_) => Params::TlsExtendedMaster { prf, session_hash: bytes(32) },
             Shape::TlsKeys | Shape::Tls12Keys => {
                 Params::TlsKeys { prf, randoms, mac_len: 20, key_len: 16, iv_len: 16 }
             }

@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 
-use jeton::audit::{Audit, ObjectName, Record, Threads};
+use jeton::audit::{Audit, ObjectName, Record};
+use jeton::functions::Threads;
 use jeton::mechanism::message::MessageParams;
 use jeton::object::AttributeView;
 use serde_json::{Value, json};

@@ -28,7 +28,7 @@ fn aes_ways() -> Vec<Mechanism> {
     let rows = mechanism::all().filter(|row| row.key_type == Some(KeyType::AES));
     let ways = rows.filter(|row| row.wrapping(&Params::None).is_some()).flat_map(|row| {
         let of = |iv: &[u8]| with_iv(row.id, iv);
-        let Shape::Cipher(mode) = row.shape else { panic!("{} is not a cipher", row.id) };
+        let Shape::Cipher(mode) = row.shape() else { panic!("{} is not a cipher", row.id) };
         match mode {
             CipherMode::AesEcb => vec![plain(row.id)],
             CipherMode::AesKw | CipherMode::AesKwPkcs7 => {
@@ -104,7 +104,8 @@ fn a_protected_key_is_opened_as_a_whole_by_its_own_form_alone() {
             joined.extend((!is_own).then(|| pair.clone()));
             if unwrap(protects, &generic()).is_ok() {
                 kept += 1;
-                let is_authentic = with.info.wrapping(&with.params) != Some(Wrapping::Unauthenticated);
+                let is_authentic =
+                    mechanism::row_of(with.info).wrapping(&with.params) != Some(Wrapping::Unauthenticated);
                 assert!(is_authentic && (found == KEY || !is_dedicated), "{pair}");
             }
         }

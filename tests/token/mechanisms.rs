@@ -79,7 +79,7 @@ fn in_context(deterministic: bool, context: &[u8], hash: Option<Hash>) -> Params
 fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
     use Primitive as P;
     let case = |kinds, params, message, repeats| Case {
-        mechanism: Mechanism { info, params },
+        mechanism: Mechanism { info: info.word(), params },
         kinds,
         message,
         repeats,
@@ -132,7 +132,7 @@ fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
 /// differ, two MACs of one byte could be equal by chance.
 fn codes(info: &MechanismRow, function: MacFunction) -> Vec<(&'static [Kind], Params)> {
     const GENERIC: &[Kind] = &[Kind::Generic];
-    let lengths = |kinds, lengths: &[usize]| match info.shape {
+    let lengths = |kinds, lengths: &[usize]| match info.shape() {
         Shape::Length => lengths.iter().map(|len| (kinds, Params::Length(*len))).collect(),
         _ => vec![(kinds, Params::None)],
     };

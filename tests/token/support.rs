@@ -465,14 +465,17 @@ pub fn plain(id: MechanismType) -> Mechanism {
         Action::Cipher(mode) => mode.scheme(&[]).ok(),
         _ => None,
     };
-    Mechanism { info, params: scheme.map_or(Params::None, Params::Cipher) }
+    Mechanism { info: info.word(), params: scheme.map_or(Params::None, Params::Cipher) }
 }
 
 /// Returns a cipher mechanism whose parameter is an initialisation vector.
 pub fn with_iv(id: MechanismType, iv: &[u8]) -> Mechanism {
     let info = mechanism::find(id).expect("a row");
     let Action::Cipher(mode) = info.action else { panic!("{id} is not a cipher") };
-    Mechanism { info, params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")) }
+    Mechanism {
+        info: info.word(),
+        params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")),
+    }
 }
 
 pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {

@@ -13,7 +13,7 @@ use jeton::backend::AeadScheme;
 use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{Mechanism, MechanismRow, Params};
+use jeton::mechanism::{Mechanism, MechanismWord, Params};
 
 use super::{cipher, mechanism, named, read};
 use crate::input::In;
@@ -131,7 +131,7 @@ pub(crate) unsafe fn mechanism_with_message(
 /// # Safety
 ///
 /// `pointer` is readable.
-unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static MechanismRow, AeadScheme)> {
+unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static MechanismWord, AeadScheme)> {
     // SAFETY: readable by the caller's promise. Alignment is not needed.
     let given = unsafe { pointer.read_unaligned() };
     let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;

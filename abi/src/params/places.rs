@@ -4,7 +4,7 @@
 use cryptoki_sys::*;
 use jeton::error::{Error, Result, require};
 use jeton::functions::{Additional, Connection, Derived};
-use jeton::mechanism::{Action, Derivation, KeyExchange, Mechanism, Params, Shape};
+use jeton::mechanism::{KeyExchange, Mechanism, Params, Shape};
 use jeton_secret::Secret;
 
 use super::{read, sp800_108};
@@ -51,14 +51,14 @@ impl<'a> Places<'a> {
                     let (keys, handles) = sp800_108::additional(kdf, parameter)?.into_iter().unzip();
                     Self::Keys(Place::at(key)?, keys, handles)
                 }
-                Shape::TlsMaster => {
-                    master(mechanism, key, read::<CK_SSL3_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
+                Shape::TlsMaster(exchange) => {
+                    master(exchange, key, read::<CK_SSL3_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
                 }
-                Shape::Tls12Master => {
-                    master(mechanism, key, read::<CK_TLS12_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
+                Shape::Tls12Master(exchange) => {
+                    master(exchange, key, read::<CK_TLS12_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
                 }
-                Shape::Tls12ExtendedMaster => master(
-                    mechanism,
+                Shape::Tls12ExtendedMaster(exchange) => master(
+                    exchange,
                     key,
                     read::<CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion,
                 )?,
@@ -127,12 +127,11 @@ impl<'a> Places<'a> {
 /// Returns the output pointers of a master secret. For Diffie-Hellman "the pVersion field of the
 /// structure must be set to NULL_PTR". For RSA it is optional.
 fn master<'a>(
-    mechanism: &Mechanism,
+    exchange: KeyExchange,
     key: *mut CK_OBJECT_HANDLE,
     version: *mut CK_VERSION,
 ) -> Result<Places<'a>> {
-    let versioned = mechanism.info.action == Action::Derive(Derivation::TlsMaster(KeyExchange::Rsa));
-    require(versioned || version.is_null(), Error::MechanismParamInvalid)?;
+    require(exchange == KeyExchange::Rsa || version.is_null(), Error::MechanismParamInvalid)?;
     Ok(Places::Master(Place::at(key)?, Place::at(version).ok()))
 }
 

@@ -12,7 +12,7 @@ use jeton::backend::{AeadScheme, CipherScheme};
 use jeton::error::{Error, Result, require};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{Mechanism, MechanismRow, Params};
+use jeton::mechanism::{Mechanism, MechanismWord, Params};
 use jeton_names::structs::GcmWithoutBits;
 
 use super::cipher::{ccm_of, gcm_of};
@@ -69,7 +69,7 @@ struct Generated {
 /// As for [`mechanism_that_wraps`].
 unsafe fn authenticated(
     pointer: *const CK_MECHANISM,
-) -> Result<Option<(&'static MechanismRow, CipherScheme, Generated)>> {
+) -> Result<Option<(&'static MechanismWord, CipherScheme, Generated)>> {
     require(!pointer.is_null(), Error::ArgumentsBad)?;
     // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { pointer.read_unaligned() };

@@ -12,10 +12,7 @@
 extern crate self as jeton;
 extern crate self as libc;
 
-#[path = "../../../src/error.rs"]
-pub mod error;
-#[path = "../../../src/id.rs"]
-pub mod id;
+pub use jeton_words::{error, id};
 
 #[path = "../../../abi/src/call.rs"]
 mod call;

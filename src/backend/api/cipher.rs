@@ -1,9 +1,9 @@
 //! The interface to ciphers and message authentication codes.
 
 use jeton_secret::Secret;
+use jeton_words::cipher::{AeadScheme, CipherScheme, Direction, GcmParams};
+use jeton_words::hash::Hash;
 
-use super::algorithm::Hash;
-use super::symmetric::{AeadScheme, CipherScheme, Direction, MacScheme, Renewal};
 use crate::error::{Error, Result};
 
 /// Symmetric ciphers, including authenticated ciphers and key wraps.
@@ -96,6 +96,15 @@ pub(in crate::backend) fn in_parts<C: Cipher + ?Sized>(
     Ok(written + cipher.finish(&mut out[written..])?)
 }
 
+/// Another parameter for a cipher that keeps its key.
+#[derive(Clone, Copy)]
+pub enum Renewal<'a> {
+    /// The initialisation vector of CBC.
+    Iv(&'a [u8]),
+    /// The parameter of GCM.
+    Gcm(&'a GcmParams<'a>),
+}
+
 /// The saved state of a cipher in a message.
 pub enum SavedCipher {
     /// A second cipher that continues from this state.
@@ -103,6 +112,27 @@ pub enum SavedCipher {
     /// The message so far. The cipher has written no output yet, so a new cipher can process the
     /// message again.
     Collected(Secret),
+}
+
+/// A message authentication code.
+#[derive(Clone, PartialEq, Eq)]
+pub enum MacScheme {
+    /// HMAC of FIPS 198-1, with a key of any length.
+    Hmac(Hash),
+    /// CMAC of SP 800-38B with AES.
+    AesCmac,
+    /// GMAC of SP 800-38D with AES and a tag of 16 bytes.
+    AesGmac {
+        /// The initialisation vector.
+        iv: Box<[u8]>,
+    },
+    /// Algorithm 1 of ISO/IEC 9797-1 with zero padding, for `CKM_AES_MAC` (FIPS 113 with AES).
+    AesCbcMac,
+    /// AES-XCBC-MAC of RFC 3566, with all 16 bytes. The key has 16 bytes.
+    AesXcbc,
+    /// HMAC of RFC 2104 with MD5. Only the pseudo-random function of TLS 1.0 and 1.1 uses it (RFC
+    /// 2246, 5).
+    HmacMd5,
 }
 
 /// Message authentication codes.

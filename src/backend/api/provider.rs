@@ -1,11 +1,10 @@
 //! A backend as a whole, its random generator and its digests.
 
 use jeton_secret::Secret;
+use jeton_words::hash::Hash;
 
-use super::algorithm::Hash;
-use super::cipher::{Ciphers, Macs};
+use super::cipher::{Ciphers, MacScheme, Macs};
 use super::keys::Keys;
-use super::symmetric::MacScheme;
 use crate::error::{Error, Result};
 
 /// A backend. Each library has one constant of this type.

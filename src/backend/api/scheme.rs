@@ -1,6 +1,8 @@
 //! The signature and encryption schemes of key pairs, with their parameters.
 
-use super::algorithm::{Hash, Stateful};
+use jeton_words::hash::Hash;
+
+use super::algorithm::Stateful;
 
 /// The signature scheme of a key. If the scheme takes a digest, the caller hashes the message.
 #[derive(Clone, PartialEq, Eq)]

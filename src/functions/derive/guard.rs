@@ -11,7 +11,7 @@ use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Siz
 use crate::mechanism::rule::{
     self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, Source, UnwrapRefusal,
 };
-use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params};
+use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params, row_of};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
 use crate::object::required::refused;
@@ -60,7 +60,8 @@ impl<'a> Guard<'a> {
             wanted,
         };
         let id = mechanism.info.id;
-        let inputs = mechanism.info.inputs(&mechanism.params, sizes).ok_or(Error::MechanismInvalid)?;
+        let inputs =
+            row_of(mechanism.info).inputs(&mechanism.params, sizes).ok_or(Error::MechanismInvalid)?;
         let states: Vec<_> = keys.iter().map(|key| state(key)).collect();
         let demand = rule::derive(&inputs, &states, policy).map_err(|refusal| refuse(id, refusal))?;
         let all = |flag| keys.iter().all(|key| key.flag(flag));
@@ -193,7 +194,7 @@ pub(in crate::functions) fn mark_received(
 ) -> Result<()> {
     let len = attributes.number(A::VALUE_LEN).and_then(|len| usize::try_from(len).ok());
     let makeup = rule::made(extent, natural, len.unwrap_or(natural));
-    if let Action::Derive(_) = mechanism.info.action {
+    if let Action::Derive(_) = row_of(mechanism.info).action {
         keep_hidden(attributes, forced)?;
     }
     mark(mechanism.info.id, makeup, attributes, template, forced)
@@ -293,14 +294,14 @@ pub(in crate::functions) fn check_form(
     tag_len: usize,
 ) -> Result<()> {
     let template = template_of(opening, A::UNWRAP_TEMPLATE);
-    let wrapping = mechanism.info.wrapping(&mechanism.params);
+    let wrapping = row_of(mechanism.info).wrapping(&mechanism.params);
     let integrity = wrapping.map_or(Integrity::Whole, |wrapping| wrapping.integrity(tag_len));
     let opens_whole = |row: &MechanismRow| {
         row.wrapping(&Params::None) == Some(Wrapping::Hybrid)
             && row.accepts(opening.key_type(), false)
             && opening.allows(row.id)
     };
-    let heads = template == rule::Template::Protects && mechanism.info.opens_heads();
+    let heads = template == rule::Template::Protects && row_of(mechanism.info).opens_heads();
     let form = if heads && mechanism::all().any(opens_whole) { Form::Head } else { Form::Alone };
     rule::unwrap(integrity, form, template, token.rules()).map_err(|refusal| {
         let reason = match refusal {
@@ -316,7 +317,7 @@ pub(in crate::functions) fn check_form(
 
 /// Checks that `C_DigestKey` may digest a key. Its result is a derived key that everyone reads.
 pub(in crate::functions) fn digestible(mechanism: &Mechanism, key: &Object, policy: Policy) -> Result<()> {
-    let KeyFlow::Digests(flow) = mechanism.info.flow else { return Err(Error::KeyIndigestible) };
+    let KeyFlow::Digests(flow) = row_of(mechanism.info).flow else { return Err(Error::KeyIndigestible) };
     rule::digest(flow, &state(key), policy).map_err(|refusal| {
         refuse(mechanism.info.id, refusal);
         Error::KeyIndigestible

@@ -2,11 +2,12 @@
 //! (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms").
 
 use jeton_secret::Secret;
+use jeton_words::derive::{Connection, Derived};
 
 use super::guard::{is_copied, is_unreadable};
-use super::{Derived, Work, check_received};
+use super::{Work, check_received};
 use crate::error::{Error, Result, require};
-use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
+use crate::id::{AttributeType as A, KeyType, MechanismType as M};
 use crate::mechanism::tls::TlsPrf;
 use crate::mechanism::{KeyExchange, Params};
 use crate::object::make::{self, Cut};
@@ -17,17 +18,6 @@ use crate::session::tls::prf;
 
 /// Length in bytes of a master secret, and of a pre-master secret with a version.
 const MASTER: usize = 48;
-
-/// The keys of a connection, each as a pair of the client's key and the server's key. `None` if the
-/// requested length was 0.
-pub struct Connection {
-    /// The MAC keys.
-    pub macs: Option<[ObjectHandle; 2]>,
-    /// The encryption keys.
-    pub keys: Option<[ObjectHandle; 2]>,
-    /// The initialisation vectors.
-    pub ivs: [Secret; 2],
-}
 
 impl Work<'_> {
     /// Derives a master secret ("Master key derivation", "Master key derivation for

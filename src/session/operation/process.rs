@@ -3,17 +3,8 @@
 //! until a `Final` function ends it. Each message has a single part or several parts. The
 //! specification calls the operation a process, and each message an operation.
 
-use super::{Absorb, Engine, Operation, Stage};
+use super::{Absorb, Engine, Operation, Phase, Stage};
 use crate::error::{Error, Result};
-
-/// Whether a function begins a message or continues one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// The function begins a message.
-    Begin,
-    /// The function continues the active message.
-    Continue,
-}
 
 impl<E: Absorb> Operation<E> {
     /// Processes a part that is not the last. The message has no output before its end.

@@ -81,8 +81,8 @@ pub(crate) fn calls() -> Vec<Call> {
 }
 
 fn names_key(row: &MechanismRow, data: Data) -> bool {
-    matches!(row.shape, Shape::Key)
-        || data == Data::Varied && !matches!(row.shape, Shape::Data | Shape::CbcData)
+    matches!(row.shape(), Shape::Key)
+        || data == Data::Varied && !matches!(row.shape(), Shape::Data | Shape::CbcData)
 }
 
 /// Returns parameters of a row that show each of its classes. With [`Data::Varied`] the parameter
@@ -93,7 +93,7 @@ pub(crate) fn parameters(row: &MechanismRow) -> Vec<(Params, Data)> {
     let prfs = [MacFunction::Hmac(Hash::Sha256), MacFunction::Hmac(Hash::Sha1), MacFunction::AesCmac];
     let tls = [TlsPrf::Md5Sha1, TlsPrf::Hash(Hash::Sha256)];
     let plain = |params| vec![(params, Data::None)];
-    match row.shape {
+    match row.shape() {
         Shape::None => plain(Params::None),
         Shape::Ecdh | Shape::Integer | Shape::CbcData => plain(Params::None),
         Shape::Key => vec![(Params::Key(key), Data::Varied)],
@@ -122,10 +122,10 @@ pub(crate) fn parameters(row: &MechanismRow) -> Vec<(Params, Data)> {
                 ]
             })
             .collect(),
-        Shape::TlsMaster | Shape::Tls12Master => {
+        Shape::TlsMaster(_) | Shape::Tls12Master(_) => {
             tls.map(|prf| (Params::TlsMaster { prf, randoms: randoms() }, Data::None)).into()
         }
-        Shape::Tls12ExtendedMaster => {
+        Shape::Tls12ExtendedMaster(_) => {
             tls.map(|prf| (Params::TlsExtendedMaster { prf, session_hash: bytes() }, Data::None)).into()
         }
         Shape::TlsKeys | Shape::Tls12Keys | Shape::Tls12SafeKeys => tls

@@ -133,7 +133,8 @@ impl Types {
                 if by_cipher && matches!(row.action, Action::Derive(Derivation::Sp800_108(_))) {
                     continue;
                 }
-                if self.is_real() && strict::check_parameter(&Mechanism { info: row, params }).is_err() {
+                if self.is_real() && strict::check_parameter(&Mechanism { info: row.word(), params }).is_err()
+                {
                     continue;
                 }
                 all.push(Use { row: row.id, usage, function });
@@ -320,7 +321,7 @@ impl Types {
                         continue;
                     };
                     let inputs = row.inputs(&params, sizes).expect("a derivation");
-                    let weak = strict::check_parameter(&Mechanism { info: row, params }).is_err();
+                    let weak = strict::check_parameter(&Mechanism { info: row.word(), params }).is_err();
                     if weak
                         || self.is_real() && rule::derive(&inputs, &keys[..count], Policy::Strict).is_err()
                     {

@@ -1,9 +1,11 @@
-//! The errors of the core. The C interface maps each to its `CKR_*` value. Details go to the log
+//! The errors of PKCS#11. The C interface maps each to its `CKR_*` value. Details go to the log
 //! where the error occurs.
+
+use serde::{Deserialize, Serialize};
 
 use jeton_secret::OutOfMemory;
 
-/// The result of most fallible functions in the core.
+/// The result of most fallible functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Fails with this error if the condition is false.
@@ -14,7 +16,7 @@ pub const fn require(condition: bool, error: Error) -> Result<()> {
 
 /// The reason why a call failed. Each variant is a return value of PKCS#11 3.2 ("Function return
 /// values").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Error {
     /// The caller's arguments contradict each other or are outside what the function accepts.
     ArgumentsBad,

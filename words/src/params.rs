@@ -1,15 +1,18 @@
 //! The parameters of mechanisms, parsed.
 
-use super::password::Password;
-use super::sp800_108::Field;
-use super::tls::{Randoms, TlsPrf};
-use super::{MacFunction, MechanismRow};
-use crate::backend::{CipherScheme, GcmParams, Hash};
+use serde::{Deserialize, Serialize};
+
+use crate::cipher::{CipherScheme, GcmParams};
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::id::ObjectHandle;
+use crate::password::Password;
+use crate::shape::MacFunction;
+use crate::sp800_108::Field;
+use crate::tls::{Randoms, TlsPrf};
 
 /// A mechanism's parameter, parsed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "most fields have the names of the specification's structs")]
 pub enum Params {
     /// The mechanism has no parameter.
@@ -26,6 +29,7 @@ pub enum Params {
         /// `phFlag`: Ed25519ph, Ed448ph.
         prehash: bool,
         /// The context, at most 255 bytes.
+        #[serde(with = "serde_bytes")]
         context: Box<[u8]>,
     },
     /// ML-DSA and SLH-DSA, also with a hash of the message.
@@ -33,6 +37,7 @@ pub enum Params {
         /// `CKH_DETERMINISTIC_REQUIRED`.
         deterministic: bool,
         /// The context, at most 255 bytes.
+        #[serde(with = "serde_bytes")]
         context: Box<[u8]>,
         /// The hash from `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
         hash: Option<Hash>,
@@ -43,6 +48,7 @@ pub enum Params {
         /// The hash of MGF1.
         mgf: Hash,
         /// The label (`CKZ_DATA_SPECIFIED`), or empty.
+        #[serde(with = "serde_bytes")]
         label: Box<[u8]>,
     },
     /// `CKM_RSA_AES_KEY_WRAP`.
@@ -54,12 +60,14 @@ pub enum Params {
         /// The hash of MGF1.
         mgf: Hash,
         /// The OAEP label.
+        #[serde(with = "serde_bytes")]
         label: Box<[u8]>,
     },
     /// A cipher with its parameter.
     Cipher(CipherScheme),
     Gmac {
         /// The initialisation vector.
+        #[serde(with = "serde_bytes")]
         iv: Box<[u8]>,
         tag_len: usize,
     },
@@ -68,8 +76,10 @@ pub enum Params {
         /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
         kdf: Option<AgreementKdf>,
         /// The shared information.
+        #[serde(with = "serde_bytes")]
         shared: Box<[u8]>,
         /// The peer's public key: a point or u-coordinate, bare or in a DER octet string.
+        #[serde(with = "serde_bytes")]
         peer: Box<[u8]>,
     },
     Hkdf {
@@ -77,13 +87,15 @@ pub enum Params {
         expand: bool,
         hash: Hash,
         salt: HkdfSalt,
+        #[serde(with = "serde_bytes")]
         info: Box<[u8]>,
     },
-    Data(Box<[u8]>),
+    Data(#[serde(with = "serde_bytes")] Box<[u8]>),
     /// An initialisation vector and data.
     CbcData {
         /// The initialisation vector.
         iv: [u8; 16],
+        #[serde(with = "serde_bytes")]
         data: Box<[u8]>,
     },
     /// Another key.
@@ -97,6 +109,7 @@ pub enum Params {
         /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
         kdf: Option<AgreementKdf>,
         /// The shared information.
+        #[serde(with = "serde_bytes")]
         shared: Box<[u8]>,
     },
     /// One-time passwords.
@@ -117,11 +130,13 @@ pub enum Params {
         /// The parts of its input, in this order.
         fields: Vec<Field>,
         /// The first iteration variable of the feedback mode.
+        #[serde(with = "serde_bytes")]
         iv: Box<[u8]>,
     },
     Pbkdf2 {
         /// The hash of HMAC.
         hash: Hash,
+        #[serde(with = "serde_bytes")]
         salt: Box<[u8]>,
         iterations: u32,
         password: Password,
@@ -139,6 +154,7 @@ pub enum Params {
         /// The pseudo-random function.
         prf: TlsPrf,
         /// The hash of the handshake messages so far.
+        #[serde(with = "serde_bytes")]
         session_hash: Box<[u8]>,
     },
     /// The keys of a TLS connection, with these lengths in bytes. The client and the server each
@@ -157,9 +173,11 @@ pub enum Params {
         /// The pseudo-random function.
         prf: TlsPrf,
         /// The label: the purpose of the key.
+        #[serde(with = "serde_bytes")]
         label: Box<[u8]>,
         randoms: Randoms,
         /// The context. An empty context is not the same as `None`.
+        #[serde(with = "serde_bytes")]
         context: Option<Box<[u8]>>,
     },
     /// A TLS "finished" message.
@@ -173,7 +191,9 @@ pub enum Params {
     },
     /// The pseudo-random function of TLS 1.0 and 1.1.
     TlsPrf {
+        #[serde(with = "serde_bytes")]
         seed: Box<[u8]>,
+        #[serde(with = "serde_bytes")]
         label: Box<[u8]>,
         /// The length of the output in bytes.
         len: usize,
@@ -186,6 +206,7 @@ pub enum Params {
         /// message.
         data_as_key: bool,
         /// Ni and Nr, concatenated.
+        #[serde(with = "serde_bytes")]
         nonces: Box<[u8]>,
         /// The shared secret g^ir of the new exchange, if IKE replaces its keys.
         new_key: Option<ObjectHandle>,
@@ -199,6 +220,7 @@ pub enum Params {
         /// The key that was derived before.
         previous: Option<ObjectHandle>,
         /// CKYi and CKYr, concatenated.
+        #[serde(with = "serde_bytes")]
         cookies: Box<[u8]>,
         number: u8,
     },
@@ -208,6 +230,7 @@ pub enum Params {
         prf: MacFunction,
         /// The shared secret g^xy.
         shared: Option<ObjectHandle>,
+        #[serde(with = "serde_bytes")]
         extra: Box<[u8]>,
     },
     /// The later keys of IKEv2.
@@ -217,6 +240,7 @@ pub enum Params {
         /// The key at the start of the seed.
         seed_key: Option<ObjectHandle>,
         /// The rest of the seed.
+        #[serde(with = "serde_bytes")]
         seed: Box<[u8]>,
     },
 }
@@ -231,7 +255,7 @@ impl Params {
 
     /// Sets another parameter of GCM. Fails with `GeneralError` if this belongs to another cipher.
     #[inline]
-    pub(crate) fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
+    pub fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
         match self {
             Self::Cipher(scheme) => scheme.assign_gcm(gcm),
             _ => Err(Error::GeneralError),
@@ -246,6 +270,14 @@ impl Params {
             Self::Oaep { label, .. } => label.len(),
             Self::Cipher(CipherScheme::Aead { nonce, aad, .. }) => nonce.len() + aad.len(),
             Self::Gmac { iv, .. } => iv.len(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the length of the tag in the parameter of an authenticated cipher; 0 for the others.
+    pub fn tag_len(&self) -> usize {
+        match self {
+            Self::Cipher(CipherScheme::Aead { tag_len, .. }) => *tag_len,
             _ => 0,
         }
     }
@@ -271,7 +303,7 @@ impl Params {
 
 /// The key derivation function of a key agreement: a hash of the shared secret, a counter and the
 /// shared information.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgreementKdf {
     /// ANSI X9.63, 5.6.3: the secret, then the counter.
     X963(Hash),
@@ -289,27 +321,12 @@ impl AgreementKdf {
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HkdfSalt {
     /// Zeros, with the length of the hash.
     Null,
     /// These bytes.
-    Data(Box<[u8]>),
+    Data(#[serde(with = "serde_bytes")] Box<[u8]>),
     /// The value of a key.
     Key(ObjectHandle),
-}
-
-/// A mechanism and its parameter: a parsed `CK_MECHANISM`.
-#[derive(Clone)]
-pub struct Mechanism {
-    /// The row of the mechanism table.
-    pub info: &'static MechanismRow,
-    /// The parameter.
-    pub params: Params,
-}
-
-impl PartialEq for Mechanism {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.info, other.info) && self.params == other.params
-    }
 }

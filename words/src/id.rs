@@ -1,20 +1,21 @@
 //! The numbers of PKCS#11 as separate types, so that the compiler finds a slot used as a session.
 //!
-//! The values come from the specification's headers through `cryptoki-sys`. No other file of the
-//! core names that crate.
+//! The values come from the specification's headers through `cryptoki-sys`.
+
+use serde::{Deserialize, Serialize};
 
 pub use jeton_names::{AttributeType, KeyType, MechanismType, ObjectClass};
 
 /// A slot (`CK_SLOT_ID`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotId(pub u64);
 
 /// A session (`CK_SESSION_HANDLE`). 0 is never valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionHandle(pub u64);
 
 /// An object (`CK_OBJECT_HANDLE`), valid only in this process. 0 is never valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectHandle(pub u64);
 
 /// The flags of a mechanism in `CK_MECHANISM_INFO` (`CKF_*`).

@@ -1,19 +1,20 @@
-//! The parameters of ciphers and message authentication codes.
+//! Symmetric ciphers and their parameters.
 
 use std::ops::{Deref, DerefMut};
 
 use jeton_secret::try_boxed;
 
-use super::algorithm::Hash;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::error::{Error, Result};
 
 /// The initial value of KW (RFC 3394, 2.2.3.1).
-pub(in crate::backend) const KW_IV: [u8; 8] = [0xa6; 8];
+pub const KW_IV: [u8; 8] = [0xa6; 8];
 /// The first half of the initial value of KWP (RFC 5649, 3).
-pub(in crate::backend) const KWP_IV: [u8; 4] = [0xa6, 0x59, 0x59, 0xa6];
+pub const KWP_IV: [u8; 4] = [0xa6, 0x59, 0x59, 0xa6];
 
 /// An authenticated cipher without its parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the ciphers'")]
 pub enum AeadScheme {
     AesGcm,
@@ -33,7 +34,7 @@ impl AeadScheme {
     pub const POLY1305_TAG: usize = 16;
 
     /// Fails with `MechanismParamInvalid` if nonce and tag cannot have these lengths.
-    pub(crate) fn check(self, nonce_len: usize, tag_len: usize) -> Result<()> {
+    pub fn check(self, nonce_len: usize, tag_len: usize) -> Result<()> {
         if self.takes(nonce_len, tag_len) { Ok(()) } else { Err(Error::MechanismParamInvalid) }
     }
 
@@ -46,7 +47,7 @@ impl AeadScheme {
     }
 
     /// Checks whether a message can have this number of bytes without its tag.
-    pub(crate) fn takes_message(self, len: usize) -> bool {
+    pub fn takes_message(self, len: usize) -> bool {
         let most: u64 = match self {
             // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
             Self::AesGcm => (1 << 36) - 32,
@@ -72,29 +73,22 @@ impl AeadScheme {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are clear")]
 pub enum Direction {
     Encrypt,
     Decrypt,
 }
 
-/// Another parameter for a cipher that keeps its key.
-#[derive(Clone, Copy)]
-pub enum Renewal<'a> {
-    /// The initialisation vector of CBC.
-    Iv(&'a [u8]),
-    /// The parameter of GCM.
-    Gcm(&'a GcmParams<'a>),
-}
-
 /// The parameter of GCM in the caller's memory. Each message has a new nonce, which is copied only
 /// to where it is kept.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct GcmParams<'a> {
     /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
+    #[serde(borrow, with = "serde_bytes")]
     pub nonce: &'a [u8],
     /// Additional authenticated data.
+    #[serde(borrow, with = "serde_bytes")]
     pub aad: &'a [u8],
     /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
     pub tag_len: usize,
@@ -115,7 +109,7 @@ impl GcmParams<'_> {
     /// Copies the parameter over another one whose tag has the same length. If that fails, the
     /// other one does not change.
     #[inline]
-    pub(in crate::backend) fn assign(&self, nonce: &mut Nonce, aad: &mut Box<[u8]>) -> Result<()> {
+    pub fn assign(&self, nonce: &mut Nonce, aad: &mut Box<[u8]>) -> Result<()> {
         if !(aad.is_empty() && self.aad.is_empty()) {
             self.assign_aad(aad)?;
         }
@@ -165,7 +159,7 @@ impl<T: AsRef<[u8]>> From<T> for Nonce {
 impl Nonce {
     /// Becomes a copy of `bytes`.
     #[inline]
-    pub(crate) fn assign(&mut self, bytes: &[u8]) {
+    pub fn assign(&mut self, bytes: &[u8]) {
         match bytes.as_array::<12>() {
             Some(bytes) if self.long.is_empty() => {
                 self.bytes[..12].copy_from_slice(bytes);
@@ -183,22 +177,36 @@ impl Nonce {
     }
 }
 
+impl Serialize for Nonce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nonce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde_bytes::deserialize(deserializer).map(|bytes: &[u8]| bytes.into())
+    }
+}
+
 impl Deref for Nonce {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.long)
     }
 }
 
 impl DerefMut for Nonce {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(..self.len).unwrap_or(&mut self.long)
     }
 }
 
 /// A symmetric cipher without its parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the modes'")]
 pub enum CipherMode {
     AesEcb,
@@ -259,7 +267,7 @@ fn optional<const N: usize>(bytes: &[u8]) -> Result<Option<[u8; N]>> {
 }
 
 /// A symmetric cipher with its parameter. AES keys have 16, 24 or 32 bytes.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CipherScheme {
     /// SP 800-38A ECB. The message consists of whole blocks.
     AesEcb,
@@ -309,6 +317,7 @@ pub enum CipherScheme {
         /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
         nonce: Nonce,
         /// Additional authenticated data.
+        #[serde(with = "serde_bytes")]
         aad: Box<[u8]>,
         /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
         tag_len: usize,
@@ -333,6 +342,7 @@ pub enum CipherScheme {
     /// nonce of 8 bytes selects the original, with a counter of 64 bits.
     ChaCha20 {
         /// The nonce, 8 or 12 bytes.
+        #[serde(with = "serde_bytes")]
         nonce: Box<[u8]>,
         /// The counter of the first block.
         counter: u64,
@@ -374,7 +384,8 @@ impl CipherScheme {
     }
 
     /// Returns the parameter of GCM, or `None` if this is another cipher.
-    pub(crate) fn gcm(&self) -> Option<GcmParams<'_>> {
+    #[inline]
+    pub fn gcm(&self) -> Option<GcmParams<'_>> {
         match self {
             Self::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {
                 Some(GcmParams { nonce, aad, tag_len: *tag_len })
@@ -386,7 +397,7 @@ impl CipherScheme {
     /// Sets another parameter of GCM with the same tag length. Fails with `GeneralError` if this is
     /// another cipher.
     #[inline]
-    pub(crate) fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
+    pub fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
         match self {
             Self::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } if *tag_len == gcm.tag_len => {
                 gcm.assign(nonce, aad)
@@ -396,7 +407,7 @@ impl CipherScheme {
     }
 
     /// Returns the rule for the length of the output.
-    pub(crate) fn growth(&self) -> Growth {
+    pub fn growth(&self) -> Growth {
         match self {
             Self::AesCbc { padded: true, .. } => Growth::Padded(16),
             Self::Des3Cbc { padded: true, .. } => Growth::Padded(8),
@@ -410,7 +421,8 @@ impl CipherScheme {
 
     /// Returns the initialisation vector of CBC, also with ciphertext stealing. Returns `None` for
     /// other modes.
-    pub(crate) fn iv(&self) -> Option<&[u8]> {
+    #[inline]
+    pub fn iv(&self) -> Option<&[u8]> {
         match self {
             Self::AesCbc { iv, .. } | Self::AesCts { iv } => Some(iv),
             Self::Des3Cbc { iv, .. } => Some(iv),
@@ -477,25 +489,4 @@ impl Growth {
             (Direction::Decrypt, Self::By(bytes)) => len.saturating_sub(bytes),
         }
     }
-}
-
-/// A message authentication code.
-#[derive(Clone, PartialEq, Eq)]
-pub enum MacScheme {
-    /// HMAC of FIPS 198-1, with a key of any length.
-    Hmac(Hash),
-    /// CMAC of SP 800-38B with AES.
-    AesCmac,
-    /// GMAC of SP 800-38D with AES and a tag of 16 bytes.
-    AesGmac {
-        /// The initialisation vector.
-        iv: Box<[u8]>,
-    },
-    /// Algorithm 1 of ISO/IEC 9797-1 with zero padding, for `CKM_AES_MAC` (FIPS 113 with AES).
-    AesCbcMac,
-    /// AES-XCBC-MAC of RFC 3566, with all 16 bytes. The key has 16 bytes.
-    AesXcbc,
-    /// HMAC of RFC 2104 with MD5. Only the pseudo-random function of TLS 1.0 and 1.1 uses it (RFC
-    /// 2246, 5).
-    HmacMd5,
 }
