@@ -271,6 +271,9 @@ fn a_check_says_what_is_wrong() {
             "[tls]\nlisten = '127.0.0.1:1'\ncertificate = '/no'\nkey = '/no'\nauthority = '/no.pem'\n",
             "/no.pem",
         ),
+        ("[[client]]\nunit = 'nginx'\n", "no service has the name \"nginx\""),
+        ("[[client]]\ntokens = ['web*']\n", "a name of a token stands for no other"),
+        ("[[client]]\ncertificate = 'web.example'\n", "without [tls] no other host connects"),
     ] {
         fs::write(&rules, text).expect("a file");
         let (code, said) = run(&["--check"]);
