@@ -162,6 +162,14 @@ impl Rules {
         pins.chain(certificates).chain(lists).collect()
     }
 
+    /// Returns whether a client could have this identity.
+    pub(crate) fn may_name(&self, identity: &str) -> bool {
+        match self.is_given {
+            true => self.clients.iter().any(|rule| rule.may_name(identity)),
+            false => Rule::default().may_name(identity),
+        }
+    }
+
     /// Returns what the rules say of a peer, whose certificate has to be valid and not revoked now.
     pub fn of(&self, peer: &Peer) -> Verdict {
         match peer {
@@ -358,6 +366,22 @@ impl Rule {
         let gid = self.gid.map(|gid| format!(", gid {gid}"));
         let unit = self.unit.as_ref().map(|unit| format!(", {unit}"));
         gid.into_iter().chain(unit).collect()
+    }
+
+    /// Returns whether a client under the rule could have this identity.
+    fn may_name(&self, identity: &str) -> bool {
+        let Some(peer) = identity.strip_suffix(&self.conditions()) else { return false };
+        match (&self.certificate, peer.split_once(' ')) {
+            (Some(only), _) => peer == format!("certificate {}", domain(only)),
+            (None, Some(("uid", number))) => {
+                let uid = number.parse().ok().filter(|uid: &u32| uid.to_string() == number);
+                uid.is_some_and(|uid| self.uid.is_none_or(|only| only == uid))
+            }
+            (None, Some(("certificate", name))) => {
+                !self.is_of_host() && DnsName::try_from(name).is_ok() && domain(name) == name
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether the client sees a slot.
@@ -562,5 +586,25 @@ mod tests {
     fn a_certificate_in_a_rule_needs_a_section_for_other_hosts() {
         let faults = Rules::parse("[[client]]\ncertificate = 'web.example'").expect("rules").faults();
         assert!(faults.len() == 1 && faults[0].contains("without [tls]"), "{faults:?}");
+    }
+
+    #[test]
+    fn only_identities_that_the_rules_give_may_be_named() {
+        let rules = Rules::parse(
+            "[[client]]\nuid = 33\nunit = 'web.service'\n[[client]]\ngid = 5\n[[client]]\nuid = 7\n\
+             [[client]]\ncertificate = 'Web.example'",
+        );
+        let rules = rules.expect("rules");
+        for right in ["uid 33, web.service", "uid 1000, gid 5", "uid 7", "certificate web.example"] {
+            assert!(rules.may_name(right), "{right}");
+        }
+        for wrong in
+            ["uid 33", "UID 7", "uid 7 ", "uid 07", "uid 8", "uid x, gid 5", "web", "", "certificate a"]
+        {
+            assert!(!rules.may_name(wrong), "{wrong}");
+        }
+        assert!(Rules::default().may_name("uid 4711") && !Rules::default().may_name("4711"));
+        let all = Rules::parse("[[client]]").expect("rules");
+        assert!(all.may_name("certificate a.example") && !all.may_name("certificate a b"));
     }
 }
