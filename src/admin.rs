@@ -22,6 +22,7 @@ use crate::config::{self, Format, SealingSource, Settings};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::id::SlotId;
+pub use crate::store::permissions::check_directory;
 pub use crate::store::seal::PinCost;
 use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, pin_cost};

@@ -24,7 +24,7 @@ use jeton_words::general::Threads;
 use rustix::fs::OFlags;
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::backend::{Hash, Provider};
 use crate::error::{Error, Result};
@@ -44,6 +44,9 @@ const LONGEST: usize = 16 * 1024;
 /// The numbers of bytes at the end of the file in which a writer looks for the last line, one after
 /// the other. Older versions wrote lines of any length.
 const TAILS: [u64; 2] = [LONGEST as u64, 1 << 20];
+/// The largest number of NULs at the end of the file that a writer looks at. After a power cut a
+/// file has as many as it had lines that were not synced.
+const MOST_NULS: u64 = 64 << 20;
 /// The start of the first line of a log.
 const FIRST: &[u8] = b"{\"number\":1,";
 /// The length of the hash of a line with its name and the line break.
@@ -244,11 +247,12 @@ struct Writer {
     /// The file name of the program of this process.
     program: Option<String>,
     provider: &'static Provider,
-    /// The end of the file when this process last wrote. `number` and `last` are the number and the
-    /// hash of the last line.
+    /// The end of the file when this process last wrote.
     end: u64,
+    /// The number and the hash of the last record, and where its line ends.
     number: u64,
     last: [u8; 32],
+    place: u64,
     /// The number of records that could not be written since the last successful write.
     lost: usize,
     /// How long to wait for the lock of the file.
@@ -273,6 +277,7 @@ impl Writer {
             end: 0,
             number: 0,
             last: NONE,
+            place: 0,
             lost: 0,
             patience: file_lock::LIMIT,
             syslog,
@@ -306,7 +311,11 @@ impl Writer {
         let locked = file_lock::acquire(&file, Mode::Exclusive, self.patience);
         self.patience = if locked.is_ok() { file_lock::LIMIT } else { IMPATIENT };
         locked?;
-        let outcome = self.append(&mut file, batch);
+        let outcome = self.append(&mut file, batch).map(|text| {
+            // A program that empties the file takes no lock. So this looks at the file again, and
+            // reports lines that went missing meanwhile. If that fails, the next write does it.
+            [text, self.append(&mut file, &[]).unwrap_or_default()].concat()
+        });
         // Closing the file would not release the lock: a child that was forked in the meantime has
         // the file open too.
         let unlocked = file.unlock();
@@ -322,30 +331,54 @@ impl Writer {
         let data = file.metadata()?;
         let end = data.len();
         let mut text = Vec::new();
-        let (number, last, known) = (self.number, self.last, self.end);
-        // A device such as `/dev/null` keeps no lines.
-        let is_current = end == self.end || !data.is_file();
-        let continued = if is_current { Ok(()) } else { self.resume(file, end, &mut text) };
+        let (number, last, place) = (self.number, self.last, self.place);
+        // A device such as `/dev/null` keeps no lines. A file that was emptied may have its old
+        // length again.
+        let is_current = !data.is_file() || end == self.end && (number == 0 || ends_at(file, place, &last)?);
+        let nuls = if is_current { 0 } else { nuls_before(file, end)? };
+        // An append-only file keeps them.
+        let is_cut = nuls > 0 && file.set_len(end - nuls).is_ok();
+        let continued = if is_current { Ok(()) } else { self.resume(file, end - nuls, &mut text) };
         let lines = continued.and_then(|()| {
+            if nuls > 0 {
+                self.report_nuls((nuls, is_cut), &mut text)?;
+            }
             if !is_current {
-                self.report_missing(file, (number, &last, known), &mut text)?;
+                self.report_missing(file, (number, &last, place), &mut text)?;
             }
             self.lines(batch, &mut text)
         });
         let outcome = lines.and_then(|()| file.write_all(&text));
         match outcome {
             Ok(()) => {
-                self.end = end + text.len() as u64;
+                self.end = if is_cut { end - nuls } else { end } + text.len() as u64;
+                // Without a record the text ends a line that a crash cut off.
+                if text.ends_with(b"}\n") {
+                    self.place = self.end;
+                }
                 self.lost = 0;
             }
             // No file ends at `u64::MAX`, so the next write looks for the last line.
             Err(_) => {
-                // A full disk may have taken a part of the text. An append-only file keeps it.
+                // A full disk may have taken a part of the text. An append-only file keeps it. If
+                // NULs were cut, they are back, and the next write reports them.
                 let _ = file.set_len(end);
-                (self.number, self.last, self.end) = (number, last, u64::MAX);
+                (self.number, self.last, self.place, self.end) = (number, last, place, u64::MAX);
             }
         }
         outcome.map(|()| text)
+    }
+
+    /// Reports NULs at the end of the file. After a power cut a file may have its new length, and
+    /// not its new content.
+    fn report_nuls(&mut self, (nuls, is_cut): (u64, bool), text: &mut Vec<u8>) -> io::Result<()> {
+        if !is_cut && !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        let what = if is_cut { "were cut" } else { "stay before this line" };
+        let result = format!("{nuls} NUL bytes at the end of the file {what}");
+        warn!(file = %self.path.display(), "audit: {result}, as after a power cut");
+        self.line(now(), &Record { result, ..Record::default() }, text)
     }
 
     /// Continues the chain at the end of the file. Starts it in an empty file, and after a first
@@ -355,15 +388,19 @@ impl Writer {
         for len in TAILS {
             tail.clear();
             file.seek(SeekFrom::Start(end.saturating_sub(len)))?;
-            file.take(len).read_to_end(&mut tail)?;
-            // The last line that is a record. Lines after it that are not records break the chain.
-            let mut lines = tail.rsplit(|byte| *byte == b'\n');
-            let record =
-                |line| serde_json::from_slice::<Last>(line).ok().filter(|last| last.number < u64::MAX);
-            if let Some(last) = lines.find_map(record) {
-                (self.number, self.last) = (last.number, unhex(&last.hash));
-                end_line(&tail, text);
-                return Ok(());
+            file.take(len.min(end)).read_to_end(&mut tail)?;
+            let mut line_end = end;
+            for line in tail.rsplit(|byte| *byte == b'\n') {
+                // The last line that is a record. Lines after it that are not break the chain.
+                if let Ok(last) = serde_json::from_slice::<Last>(line)
+                    && last.number < u64::MAX
+                {
+                    // The line break, which may be missing, belongs to the line.
+                    (self.number, self.last, self.place) = (last.number, unhex(&last.hash), line_end + 1);
+                    end_line(&tail, text);
+                    return Ok(());
+                }
+                line_end = line_end.saturating_sub(line.len() as u64 + 1);
             }
         }
         let line = tail.trim_ascii_end();
@@ -373,23 +410,21 @@ impl Writer {
                 "this file has no record of an audit log in its last MiB: move it away to begin a log";
             return Err(io::Error::other(reason));
         }
-        (self.number, self.last) = (0, NONE);
+        (self.number, self.last, self.place) = (0, NONE, 0);
         end_line(&tail, text);
         Ok(())
     }
 
     /// Reports that lines are missing that this process knows: the number and the hash of the last
-    /// one, and where it ended. The file was emptied, shortened, or moved away; another process may
+    /// one, and where it ends. The file was emptied, shortened, or moved away; another process may
     /// have written any number of lines since.
     fn report_missing(
         &mut self,
         file: &mut File,
-        (number, last, end): (u64, &[u8; 32], u64),
+        (number, last, place): (u64, &[u8; 32], u64),
         text: &mut Vec<u8>,
     ) -> io::Result<()> {
-        // After a failed write this process does not know where its last line ended.
-        let is_there = if end == u64::MAX { self.number >= number } else { ends_at(file, end, last)? };
-        if number == 0 || is_there {
+        if number == 0 || ends_at(file, place, last)? {
             return Ok(());
         }
         let result = format!("lines are missing, up to number {number} with the hash {}", hex(last));
@@ -463,6 +498,30 @@ fn ends_at(file: &mut File, end: u64, hash: &[u8; 32]) -> io::Result<bool> {
     file.seek(SeekFrom::Start(start))?;
     file.take(expected.len() as u64).read_to_end(&mut found)?;
     Ok(found == expected.as_bytes())
+}
+
+/// Returns the number of NULs before this place in the file. Fails if there are too many to look
+/// at.
+fn nuls_before(file: &mut File, end: u64) -> io::Result<u64> {
+    let (mut start, mut block) = (end, Vec::new());
+    while start > 0 && end - start < MOST_NULS {
+        let len = start.min(TAILS[0]);
+        block.clear();
+        file.seek(SeekFrom::Start(start - len))?;
+        file.take(len).read_to_end(&mut block)?;
+        if block.len() as u64 != len {
+            // Another program empties the file.
+            return Ok(0);
+        }
+        if let Some(at) = block.iter().rposition(|byte| *byte != 0) {
+            return Ok(end - (start - len) - at as u64 - 1);
+        }
+        start -= len;
+    }
+    match start {
+        0 => Ok(end),
+        _ => Err(io::Error::other("this file ends with NULs only: move it away to begin a log")),
+    }
 }
 
 /// Ends a line that a crash cut off.

@@ -20,7 +20,7 @@ const SAFE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCT
 /// The number of attempts to open a file that another process removes or replaces meanwhile.
 const TRIES: usize = 8;
 /// The limit of Linux (`man 7 path_resolution`).
-const MAX_LINKS: usize = 40;
+pub(crate) const MAX_LINKS: usize = 40;
 /// The mode of a new log.
 const OWNER: u32 = 0o600;
 const EVERYBODY_WRITES: u32 = 0o002;

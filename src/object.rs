@@ -353,14 +353,14 @@ impl Attributes {
     /// Returns whether each use of the key is counted: the key is stateful, or its uses are
     /// limited.
     pub(crate) fn counts_uses(&self) -> bool {
-        self.number(A::CLASS) == Some(ObjectClass::PRIVATE_KEY.0)
-            && (self.get(A::JETON_USES_LEFT).is_some() || self.number(A::KEY_TYPE) == Some(KeyType::HSS.0))
+        self.counts() && self.number(A::CLASS) == Some(ObjectClass::PRIVATE_KEY.0)
     }
 
     /// Returns whether the token counts in the object what its uses may not repeat: uses, one-time
     /// keys, or one-time passwords. A copy would count them again.
     pub(crate) fn counts(&self) -> bool {
-        self.counts_uses() || self.number(A::CLASS) == Some(ObjectClass::OTP_KEY.0)
+        self.get(A::JETON_USES_LEFT).is_some()
+            || self.object_type().is_some_and(|object_type| ObjectTypes::COUNTED.has(object_type))
     }
 
     /// Returns whether `C_GetAttributeValue` shows the secret parts of a key.

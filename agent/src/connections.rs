@@ -261,7 +261,10 @@ impl Connection<'_> {
             }
             Request::Status => Reply::Status(self.agent.status()),
             Request::Applications => Reply::Applications(self.agent.list()),
-            Request::Lock(client) => self.agent.lock_out(client, &self.standing),
+            Request::Lock(client) => match self.agent.lock_out(client, &self.standing) {
+                Ok(reply) => reply,
+                Err(reason) => return Ok(wire::encode(&Reply::Refused(&reason), frame)?),
+            },
             _ if matches!(self.standing.verdict, Verdict::Refused) => {
                 self.standing.note_refusal("no rule allows this client");
                 Reply::Refused(REFUSED)

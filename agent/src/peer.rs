@@ -164,11 +164,14 @@ fn groups(stream: &UnixStream) -> io::Result<Option<Vec<u32>>> {
 
 /// Returns the service in the text of `/proc/PID/cgroup`: what follows the slices. A user's own
 /// services do not count, nor do those that a container or a scope has inside: their names are
-/// their choice. A host with the first version of control groups has no such path, and an agent in
-/// a namespace of its own sees one of it.
+/// their choice. A host with the first version of control groups has no such path, or an empty one
+/// beside its own, and an agent in a namespace of its own sees one of it.
 fn unit(text: &str) -> Unit {
     let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else { return Unit::Unknown };
-    if path.is_empty() || path.split('/').next() == Some("user.slice") {
+    // Beside the first version, systemd may keep its services there alone.
+    let is_elsewhere =
+        |line: &str| line.split_once(":name=systemd:/").is_some_and(|(_, path)| !path.is_empty());
+    if path.is_empty() && !text.lines().any(is_elsewhere) || path.split('/').next() == Some("user.slice") {
         return Unit::None;
     }
     match path.split('/').find(|part| !part.ends_with(".slice")) {
@@ -190,6 +193,9 @@ mod tests {
         let of_user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service\n";
         assert_eq!(unit(of_user), Unit::None);
         assert_eq!(unit("0::/\n"), Unit::None);
+        assert_eq!(unit("9:name=systemd:/\n4:memory:/limited\n0::/\n"), Unit::None);
+        let both = "1:name=systemd:/system.slice/nginx.service\n0::/system.slice/nginx.service\n";
+        assert_eq!(unit(both), service("nginx.service"));
         for slice in ["web.slice", "machine.slice", "web.slice/web-blue.slice"] {
             assert_eq!(unit(&format!("0::/{slice}/nginx.service\n")), service("nginx.service"));
         }
@@ -197,6 +203,9 @@ mod tests {
         for unknown in [
             "1:name=systemd:/system.slice/nginx.service\n",
             "",
+            // Both versions of control groups.
+            "1:name=systemd:/system.slice/nginx.service\n0::/\n",
+            "0::/\n1:name=systemd:/system.slice/nginx.service\n",
             "0::/../nginx.service\n",
             "0::/../../system.slice/nginx.service\n",
             "0::/system.slice/docker-1.scope/nginx.service\n",

@@ -25,6 +25,8 @@ const MOST_CONNECTIONS: usize = 16_384;
 const MEMORY: usize = 512 << 20;
 /// The most connections of a client that wait for their memory.
 const WAITING: usize = 16;
+/// The most names of clients in an answer.
+const SHOWN: usize = 20;
 /// How long running calls have when the agent stops.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long the tokens have to close after that.
@@ -202,12 +204,21 @@ impl Agent {
 
     /// Ends the connections of a client, or of all, but not that of the administrator who asks.
     /// Their tickets are void: a login needs the PIN. So are those of a client that has not
-    /// connected since the start.
-    pub(crate) fn lock_out(&self, client: Option<&str>, asks: &Standing) -> Reply<'static> {
-        if client == Some("") {
-            return Reply::Refused("the name of a client is empty");
-        }
+    /// connected since the start. Fails with a reason if no client can have the name.
+    pub(crate) fn lock_out(&self, client: Option<&str>, asks: &Standing) -> Result<Reply<'static>, String> {
         let open = lock(&self.register.open);
+        let is_known = |client: &str| open.clients.keys().any(|(name, _)| name == client);
+        if let Some(client) = client.filter(|client| !is_known(client) && !open.rules.may_name(client)) {
+            let mut known: Vec<_> = open.clients.keys().map(|(name, _)| name.as_str()).collect();
+            known.sort_unstable();
+            known.dedup();
+            let more = if known.len() > SHOWN { ", ..." } else { "" };
+            known.truncate(SHOWN);
+            let known = known.join("; ");
+            return Err(format!(
+                "by these rules no client has the name {client:?}; known are: {known}{more}"
+            ));
+        }
         let written = self.tickets.lock(client);
         let ends = |standing: &Standing| {
             standing.number != asks.number && client.is_none_or(|client| client == standing.identity)
@@ -215,12 +226,12 @@ impl Agent {
         let ended = self.end(&open, ends);
         if let Err(error) = written {
             error!(%error, ended, "the tickets of a client are void until the agent ends only");
-            return Reply::Refused("the list of locked clients cannot be written; the log says why");
+            return Err("the list of locked clients cannot be written; the log says why".to_owned());
         }
-        match client {
-            Some(client) if open.clients.keys().all(|(name, _)| name != client) => Reply::Unknown,
+        Ok(match client {
+            Some(client) if !is_known(client) => Reply::Unknown,
             _ => Reply::Done(ended as u64),
-        }
+        })
     }
 
     /// Ends connections, and the applications that such connections started. Otherwise another

@@ -12,11 +12,16 @@ use jeton::functions::{Module, TokenInfo};
 use jeton::id::SlotId;
 use jeton_agent_wire::{Function, file};
 use nix::errno::Errno;
+use rustls::pki_types::DnsName;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::peer::{Peer, Unit, domain};
 use crate::{CONNECTION, tls};
+
+/// The longest label and the longest serial number of a token in bytes.
+const LABEL: usize = 32;
+const SERIAL: usize = 16;
 
 /// The rules of all clients.
 #[derive(Default)]
@@ -149,7 +154,20 @@ impl Rules {
         let of_rule = |rule: &Arc<Rule>| rule.login.as_ref().and_then(|_| rule.pin().err());
         let pins = self.clients.iter().filter_map(of_rule);
         let pins = pins.map(|reason| format!("no PIN for a login by the agent: {reason}"));
-        pins.chain(self.tls.as_ref().and_then(tls::Section::ended_list)).collect()
+        let certificates = self.clients.iter().filter_map(|rule| rule.certificate.as_ref());
+        let certificates = certificates.filter(|_| self.tls.is_none());
+        let certificates =
+            certificates.map(|name| format!("certificate = {name:?}: without [tls] no other host connects"));
+        let lists = self.tls.iter().flat_map(tls::Section::faults);
+        pins.chain(certificates).chain(lists).collect()
+    }
+
+    /// Returns whether a client could have this identity.
+    pub(crate) fn may_name(&self, identity: &str) -> bool {
+        match self.is_given {
+            true => self.clients.iter().any(|rule| rule.may_name(identity)),
+            false => Rule::default().may_name(identity),
+        }
     }
 
     /// Returns what the rules say of a peer, whose certificate has to be valid and not revoked now.
@@ -199,17 +217,11 @@ impl Verdict {
     /// under different rules are two clients.
     pub fn identity(&self, peer: &Peer) -> String {
         let Some(rule) = self.rule() else { return peer.name() };
-        let mut text = match &rule.certificate {
+        let name = match &rule.certificate {
             Some(name) => format!("certificate {}", domain(name)),
             None => peer.name(),
         };
-        if let Some(gid) = rule.gid {
-            text += &format!(", gid {gid}");
-        }
-        if let Some(unit) = &rule.unit {
-            text += &format!(", {unit}");
-        }
-        text
+        name + &rule.conditions()
     }
 }
 
@@ -244,9 +256,41 @@ fn named<T>(kind: &str, name: &str, found: nix::Result<Option<T>>) -> Result<T, 
     }
 }
 
+/// Checks the label or serial number of a token. A name that no token can have would hide all.
+fn check_token(text: &str) -> Result<(), String> {
+    let (name, most) = text.strip_prefix("serial:").map_or((text, LABEL), |serial| (serial, SERIAL));
+    if name.is_empty() || name.len() > most || name.ends_with(' ') {
+        return Err(format!("no token has the name {text:?}"));
+    }
+    if name.ends_with('*') {
+        let reason = "a name of a token stands for no other; name a label that ends so by its serial number";
+        return Err(format!("{text:?}: {reason}"));
+    }
+    Ok(())
+}
+
+/// Returns whether systemd may run a service of this name (systemd.unit(5)). One that ends in `@`
+/// is a template.
+fn is_service(unit: &str) -> bool {
+    let is_right = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte);
+    let name = unit.strip_suffix(".service").filter(|_| unit.len() <= 255);
+    name.is_some_and(|name| {
+        !name.is_empty() && !name.starts_with('@') && !name.ends_with('@') && name.bytes().all(is_right)
+    })
+}
+
 impl Rule {
     /// Checks the names of the rule, and finds the numbers of its user and group.
     fn resolve(&mut self) -> Result<(), String> {
+        if let Some(unit) = self.unit.as_ref().filter(|unit| !is_service(unit)) {
+            return Err(format!("unit: no service has the name {unit:?}, which ends in .service"));
+        }
+        for token in self.tokens.iter().flatten() {
+            check_token(token).map_err(|reason| format!("tokens: {reason}"))?;
+        }
+        if let Some(login) = &self.login {
+            check_token(&login.token).map_err(|reason| format!("login: {reason}"))?;
+        }
         for pattern in &self.refuse {
             if !Function::ALL.iter().any(|function| fits(pattern, function.name())) {
                 return Err(format!("refuse: no function {pattern}"));
@@ -256,6 +300,16 @@ impl Rule {
             if jeton::mechanism::all().all(|row| row.id.to_string() != *name) {
                 return Err(format!("mechanisms: no mechanism {name}"));
             }
+        }
+        let is_of_host = self.is_of_host() || self.user.is_some() || self.group.is_some();
+        match &self.certificate {
+            Some(_) if is_of_host => {
+                return Err("certificate: a client of another host has no user, group or unit".to_owned());
+            }
+            Some(name) if DnsName::try_from(name.as_str()).is_err() && !name.starts_with("*.") => {
+                return Err(format!("certificate: {name:?} is no DNS name"));
+            }
+            _ => {}
         }
         if let Some(name) = &self.user {
             let uid = named("user", name, nix::unistd::User::from_name(name))?.uid.as_raw();
@@ -296,10 +350,37 @@ impl Rule {
                 }
             }
             Peer::Certificate { names, .. } => {
-                let is_of_host = (self.uid, self.gid, &self.unit) != (None, None, &None);
                 let is_named = |only: &String| names.iter().any(|name| domain(name) == domain(only));
-                Some(!is_of_host && self.certificate.as_ref().is_none_or(is_named))
+                Some(!self.is_of_host() && self.certificate.as_ref().is_none_or(is_named))
             }
+        }
+    }
+
+    /// Returns whether the rule is for users of this host only.
+    fn is_of_host(&self) -> bool {
+        (self.uid, self.gid, &self.unit) != (None, None, &None)
+    }
+
+    /// Returns the end of the identity of each client under the rule.
+    fn conditions(&self) -> String {
+        let gid = self.gid.map(|gid| format!(", gid {gid}"));
+        let unit = self.unit.as_ref().map(|unit| format!(", {unit}"));
+        gid.into_iter().chain(unit).collect()
+    }
+
+    /// Returns whether a client under the rule could have this identity.
+    fn may_name(&self, identity: &str) -> bool {
+        let Some(peer) = identity.strip_suffix(&self.conditions()) else { return false };
+        match (&self.certificate, peer.split_once(' ')) {
+            (Some(only), _) => peer == format!("certificate {}", domain(only)),
+            (None, Some(("uid", number))) => {
+                let uid = number.parse().ok().filter(|uid: &u32| uid.to_string() == number);
+                uid.is_some_and(|uid| self.uid.is_none_or(|only| only == uid))
+            }
+            (None, Some(("certificate", name))) => {
+                !self.is_of_host() && DnsName::try_from(name).is_ok() && domain(name) == name
+            }
+            _ => false,
         }
     }
 
@@ -461,5 +542,69 @@ mod tests {
             assert!(Rules::parse(wrong).is_err(), "{wrong}");
         }
         assert!(Rules::parse("[[client]]\nrefuse = ['C_Generate*']\nmechanisms = ['CKM_ECDSA']").is_ok());
+    }
+    #[test]
+    fn a_rule_that_no_client_and_no_token_can_fit_is_refused() {
+        for (wrong, said) in [
+            ("unit = 'nginx'", "unit: no service"),
+            ("unit = ''", "unit: no service"),
+            ("unit = '.service'", "unit: no service"),
+            ("unit = '*.service'", "unit: no service"),
+            ("unit = 'web@.service'", "unit: no service"),
+            ("unit = 'system.slice/web.service'", "unit: no service"),
+            ("unit = 'web.socket'", "unit: no service"),
+            ("tokens = ['web*']", "tokens: \"web*\""),
+            ("tokens = ['serial:*']", "tokens: \"serial:*\""),
+            ("tokens = ['']", "tokens: no token"),
+            ("tokens = ['web ']", "tokens: no token"),
+            ("tokens = ['serial:']", "tokens: no token"),
+            ("tokens = ['serial:0123456789abcdef0']", "tokens: no token"),
+            ("tokens = ['a label with more than 32 letters']", "tokens: no token"),
+            ("login = { token = 'web*', pin-file = 'x' }", "login: \"web*\""),
+            ("certificate = ''", "certificate: \"\" is no DNS name"),
+            ("certificate = 'a b'", "certificate: \"a b\" is no DNS name"),
+            ("certificate = 'web.example'\nuid = 7", "certificate: a client of another host"),
+            ("certificate = 'web.example'\nuser = 'root'", "certificate: a client of another host"),
+        ] {
+            let reason = Rules::parse(&format!("[[client]]\n{wrong}")).err();
+            assert!(reason.as_ref().is_some_and(|reason| reason.contains(said)), "{wrong}: {reason:?}");
+        }
+        for right in [
+            "unit = 'web@1.service'",
+            "unit = 'dbus-org.freedesktop.timedate1.service'",
+            r"unit = 'run-a\\x2db.service'",
+            "tokens = ['serial:398fc3310496ebe5', 'my token']",
+            "certificate = 'web.example.'",
+            "certificate = '*.example'",
+        ] {
+            let rules = Rules::parse(&format!("[[client]]\n{right}"));
+            assert!(rules.is_ok(), "{right}: {:?}", rules.err());
+        }
+    }
+
+    #[test]
+    fn a_certificate_in_a_rule_needs_a_section_for_other_hosts() {
+        let faults = Rules::parse("[[client]]\ncertificate = 'web.example'").expect("rules").faults();
+        assert!(faults.len() == 1 && faults[0].contains("without [tls]"), "{faults:?}");
+    }
+
+    #[test]
+    fn only_identities_that_the_rules_give_may_be_named() {
+        let rules = Rules::parse(
+            "[[client]]\nuid = 33\nunit = 'web.service'\n[[client]]\ngid = 5\n[[client]]\nuid = 7\n\
+             [[client]]\ncertificate = 'Web.example'",
+        );
+        let rules = rules.expect("rules");
+        for right in ["uid 33, web.service", "uid 1000, gid 5", "uid 7", "certificate web.example"] {
+            assert!(rules.may_name(right), "{right}");
+        }
+        for wrong in
+            ["uid 33", "UID 7", "uid 7 ", "uid 07", "uid 8", "uid x, gid 5", "web", "", "certificate a"]
+        {
+            assert!(!rules.may_name(wrong), "{wrong}");
+        }
+        assert!(Rules::default().may_name("uid 4711") && !Rules::default().may_name("4711"));
+        let all = Rules::parse("[[client]]").expect("rules");
+        assert!(all.may_name("certificate a.example") && !all.may_name("certificate a b"));
     }
 }

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
-use der::{Decode, Header, SliceReader, Tag, Tagged};
+use der::asn1::{AnyRef, BitStringRef, GeneralizedTime, UtcTime};
+use der::{Decode, Header, Reader, SliceReader, Tag, Tagged};
 use jeton_agent_wire::tls::{self, Tls};
 use rustix::net::sockopt;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use serde::Deserialize;
 use webpki::EndEntityCert;
 
@@ -55,8 +55,12 @@ pub struct Section {
 struct Opened {
     configuration: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
-    /// The first `nextUpdate` of the revocation lists, since 1970. It admits no client afterwards.
+    /// The last `thisUpdate` and the first `nextUpdate` of the revocation lists, since 1970. The
+    /// verifier admits no client after the second one.
+    begins: Duration,
     ends: Option<Duration>,
+    /// What is wrong with the issuers and the signatures of the lists.
+    foreign: Option<&'static str>,
 }
 
 /// What limits the handshakes.
@@ -81,11 +85,15 @@ impl Section {
     /// Reads the files.
     pub fn open(&mut self) -> Result<(), String> {
         let roots = Arc::new(tls::authorities(&self.authority)?);
-        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, tls::provider());
-        let mut ends = None;
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), tls::provider());
+        let (mut begins, mut ends, mut foreign) = (Duration::ZERO, None, None);
         if let Some(path) = &self.revoked {
             let lists = tls::revocation_lists(path)?;
-            ends = lists.iter().filter_map(|list| next_update(list).ok()).min();
+            let parsed: der::Result<Vec<_>> = lists.iter().map(|list| List::parse(list)).collect();
+            let parsed = parsed.map_err(|error| format!("{}: {error}", path.display()))?;
+            begins = parsed.iter().map(|list| list.begins).max().unwrap_or_default();
+            ends = parsed.iter().filter_map(|list| list.ends).min();
+            foreign = self::foreign(&parsed, &roots);
             verifier = verifier.with_crls(lists).enforce_revocation_expiration();
         }
         let verifier = verifier.build().map_err(|error| format!("tls: {error}"))?;
@@ -97,18 +105,29 @@ impl Section {
             .map_err(|error| format!("tls: {error}"))?;
         // The agent sends nothing before the first request.
         configuration.send_tls13_tickets = 0;
-        self.opened = Some(Opened { configuration: Arc::new(configuration), verifier, ends });
+        self.opened =
+            Some(Opened { configuration: Arc::new(configuration), verifier, begins, ends, foreign });
         Ok(())
     }
 
-    /// Returns what is wrong if a revocation list has ended.
-    pub fn ended_list(&self) -> Option<String> {
-        let since = UnixTime::now().as_secs().checked_sub(self.opened.as_ref()?.ends?.as_secs())?;
-        let path = self.revoked.as_ref()?.display();
-        Some(format!(
-            "{path}: a revocation list ended {} hours ago (nextUpdate), so no client of another host is admitted",
-            since / 3600
-        ))
+    /// Returns what is wrong with the revocation lists now.
+    pub fn faults(&self) -> Vec<String> {
+        let (Some(opened), Some(path)) = (&self.opened, &self.revoked) else { return Vec::new() };
+        let now = UnixTime::now().as_secs();
+        let since = opened.ends.and_then(|end| now.checked_sub(end.as_secs()));
+        let ended = since.map(|since| {
+            let hours = since / 3600;
+            format!(
+                "a revocation list ended {hours} hours ago (nextUpdate), so no client of another host is admitted"
+            )
+        });
+        let early = (opened.begins.as_secs() > now).then(|| {
+            "a revocation list begins in the future (thisUpdate): it is wrong, or the clock of this host"
+                .to_owned()
+        });
+        let foreign = opened.foreign.map(str::to_owned);
+        let all = ended.into_iter().chain(early).chain(foreign);
+        all.map(|fault| format!("{}: {fault}", path.display())).collect()
     }
 
     /// Returns whether the certificate of a peer is valid now, and not revoked.
@@ -191,21 +210,74 @@ pub fn pace(last: &mut Instant) {
     *last = Instant::now();
 }
 
-/// Returns when the next list follows a list of revoked certificates, since 1970. RFC 5280, 5.1:
-/// the time follows the version, the algorithm, the issuer and the time of the list.
-fn next_update(list: &[u8]) -> der::Result<Duration> {
-    let mut reader = SliceReader::new(list)?;
-    for _ in ["CertificateList", "TBSCertList"] {
+/// What a list of revoked certificates says of itself (RFC 5280, 5.1). webpki checks it when a
+/// client connects, and shows it nowhere.
+struct List<'a> {
+    signed: &'a [u8],
+    algorithm: &'a [u8],
+    signature: &'a [u8],
+    issuer: &'a [u8],
+    /// `thisUpdate` and `nextUpdate`, since 1970.
+    begins: Duration,
+    ends: Option<Duration>,
+}
+
+impl<'a> List<'a> {
+    fn parse(list: &'a [u8]) -> der::Result<Self> {
+        let mut reader = SliceReader::new(list)?;
         Header::decode(&mut reader)?;
+        let signed = reader.tlv_bytes()?;
+        let algorithm = AnyRef::decode(&mut reader)?.value();
+        let signature = BitStringRef::decode(&mut reader)?.raw_bytes();
+        let mut reader = SliceReader::new(signed)?;
+        Header::decode(&mut reader)?;
+        for _ in ["version", "signature"] {
+            AnyRef::decode(&mut reader)?;
+        }
+        let issuer = AnyRef::decode(&mut reader)?.value();
+        let begins = time(&AnyRef::decode(&mut reader)?)?;
+        let ends = AnyRef::decode(&mut reader).ok().and_then(|value| time(&value).ok());
+        Ok(Self { signed, algorithm, signature, issuer, begins, ends })
     }
-    for _ in ["version", "signature", "issuer", "thisUpdate"] {
-        AnyRef::decode(&mut reader)?;
+
+    /// Returns whether an authority with this SubjectPublicKeyInfo signed the list.
+    fn is_signed_by(&self, key: &[u8]) -> bool {
+        let parse = || {
+            let mut reader = SliceReader::new(key)?;
+            let algorithm = AnyRef::decode(&mut reader)?.value();
+            der::Result::Ok((algorithm, BitStringRef::decode(&mut reader)?.raw_bytes()))
+        };
+        let Ok((algorithm, key)) = parse() else { return false };
+        tls::provider().signature_verification_algorithms.all.iter().any(|known| {
+            *known.public_key_alg_id() == *algorithm
+                && *known.signature_alg_id() == *self.algorithm
+                && known.verify_signature(key, self.signed, self.signature).is_ok()
+        })
     }
-    let time = AnyRef::decode(&mut reader)?;
-    match time.tag() {
-        Tag::UtcTime => time.decode_as::<UtcTime>().map(|time| time.to_unix_duration()),
-        _ => time.decode_as::<GeneralizedTime>().map(|time| time.to_unix_duration()),
+}
+
+fn time(value: &AnyRef<'_>) -> der::Result<Duration> {
+    match value.tag() {
+        Tag::UtcTime => value.decode_as::<UtcTime>().map(|time| time.to_unix_duration()),
+        _ => value.decode_as::<GeneralizedTime>().map(|time| time.to_unix_duration()),
     }
+}
+
+/// Returns what is wrong with the issuers and the signatures of lists. A list of an authority below
+/// is not checked, because its certificate comes with those of the clients.
+fn foreign(lists: &[List<'_>], roots: &RootCertStore) -> Option<&'static str> {
+    let mut has_own = false;
+    for list in lists {
+        let authorities: Vec<_> = roots.roots.iter().filter(|root| *root.subject == *list.issuer).collect();
+        let is_signed = authorities.iter().any(|root| list.is_signed_by(&root.subject_public_key_info));
+        if !authorities.is_empty() && !is_signed {
+            return Some(
+                "the signature of a revocation list is wrong, so it admits no client of its authority",
+            );
+        }
+        has_own |= is_signed;
+    }
+    (!has_own).then_some("no revocation list is of an authority, so no client of another host is admitted")
 }
 
 fn names(certificate: &CertificateDer<'static>) -> Vec<String> {

@@ -111,8 +111,16 @@ fn a_locked_client_needs_its_pin_again() {
     // The tickets of a client that has not connected since the start are void too.
     assert_eq!(lock(&socket(directory), Some("uid 4711")).expect("an answer"), None);
     assert!(fs::read(directory.join("ticket.locked")).expect("a list").ends_with(b"uid 4711\x01"));
-    // A variable of a shell that is not set is not all clients.
-    assert!(lock(&socket(directory), Some("")).is_err());
+    // A variable of a shell that is not set is not all clients, and a name that no client can have
+    // is not kept.
+    let list = || fs::read(directory.join("ticket.locked")).expect("a list");
+    let before = list();
+    for name in ["", "4711", "UID 4711", "uid 4711 ", "web.service"] {
+        let said = lock(&socket(directory), Some(name)).expect_err("refused").to_string();
+        let known = format!("no client has the name {name:?}; known are: {}", listed[0].client);
+        assert!(said.contains(&known), "{said}");
+    }
+    assert_eq!(list(), before);
     {
         let mut other = Peer::started(directory);
         let session = other.open(slot);
@@ -263,6 +271,9 @@ fn a_check_says_what_is_wrong() {
         ("[[client]]\nuser = 'no-such-user'\n", "no user no-such-user"),
         ("[[client]]\nrefuse = ['C_Nothing']\n", "no function C_Nothing"),
         ("[[client]]\nsessions = 0\n", "sessions = 0"),
+        ("[[client]]\nunit = 'nginx'\n", "no service has the name \"nginx\""),
+        ("[[client]]\ntokens = ['web*']\n", "a name of a token stands for no other"),
+        ("[[client]]\ncertificate = 'web.example'\n", "without [tls] no other host connects"),
         ("[[client]]\ncalls-per-second = 0\n", "calls-per-second = 0"),
         ("[[client]]\nmemory = 262143\n", "at least 262144 bytes"),
         ("[[client]]\nlogin = { token = 't', pin-file = '/nothing' }\n", "/nothing: No such file"),

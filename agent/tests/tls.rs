@@ -182,6 +182,51 @@ fn an_application_changes_to_the_other_agent_when_one_fails() {
     }
 }
 
+/// Returns the status of `jeton-agent --check` and what it says.
+fn check(directory: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(PROGRAM);
+    command.arg("--check").arg("--rules").arg(directory.join("rules.toml"));
+    let output = command.env("JETON_DIR", directory).output().expect("the agent");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_check_and_a_start_say_which_revocation_lists_are_wrong() {
+    let directory = &Directory::alone();
+    let ca = Authority::new(directory, "ca");
+    ca.issue("localhost", serial(1));
+    rules(directory, free_port(), "[[client]]");
+    let list = directory.join("ca.crl");
+    let says = |wrong: &str| {
+        let (status, said) = check(directory);
+        assert!(status == Some(1) && said.contains(&format!("ca.crl: {wrong}")), "{said}");
+        let log = directory.join("log");
+        let mut command = Command::new(PROGRAM);
+        command.stderr(File::create(&log).expect("a file"));
+        drop(Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent"));
+        let said = fs::read_to_string(&log).expect("a log");
+        assert!(said.contains(&format!("ca.crl: {wrong}")), "{said}");
+    };
+    ca.revoke(&[]);
+    assert_eq!(check(directory), (Some(0), String::new()));
+    let own = fs::read(&list).expect("a list");
+    // Another authority with the same name signed it.
+    let elsewhere = Directory::new();
+    Authority::new(&elsewhere, "ca").revoke(&[]);
+    fs::copy(elsewhere.join("ca.crl"), &list).expect("a list");
+    says("the signature of a revocation list is wrong");
+    let other = Authority::new(directory, "other");
+    other.revoke(&[]);
+    fs::copy(directory.join("other.crl"), &list).expect("a list");
+    says("no revocation list is of an authority");
+    // Such a list may be of an authority below.
+    fs::write(&list, [own, fs::read(directory.join("other.crl")).expect("a list")].concat())
+        .expect("two lists");
+    assert_eq!(check(directory), (Some(0), String::new()));
+    ca.revoke_later();
+    says("a revocation list begins in the future (thisUpdate)");
+}
+
 #[test]
 fn a_revocation_list_that_ended_admits_no_peer() {
     let directory = &Directory::alone();
@@ -198,12 +243,7 @@ fn a_revocation_list_that_ended_admits_no_peer() {
     let parameters = parameters(directory, &[format!("tls://localhost:{port}")], "web.example");
     let checking =
         parameters.replace("authority", &format!("revoked = '{}/ca.crl', authority", directory.display()));
-    let check = || {
-        let mut command = Command::new(PROGRAM);
-        command.arg("--check").arg("--rules").arg(directory.join("rules.toml"));
-        let output = command.env("JETON_DIR", &**directory).output().expect("the agent");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
+    let check = || check(directory);
     // Also tells what a client process says.
     let connect = |parameters: &String| {
         let mut child = jeton_child::of_test("client", parameters);

@@ -110,7 +110,8 @@ pub struct KeyState {
     /// Whether its `CKA_DERIVE_TEMPLATE` lets derived keys sign, or gives them templates. Then a
     /// value that one call and also two calls derive would have two roles.
     pub counts_steps: bool,
-    /// Whether the token counts its uses or its passwords. A copy would begin a count of its own.
+    /// Whether its type counts what each key does, such as one-time passwords. Another key with its
+    /// bytes would count again, and a derivation or a digest could compute what it counts.
     pub counted: bool,
 }
 
@@ -148,7 +149,7 @@ pub enum Refusal {
     Copied,
     /// Two calls could derive what one call derives, in another role.
     Steps,
-    /// The key is counted, and the derived key would not be.
+    /// The key counts what it does, and would not count this.
     Counted,
     /// The type of the derived key reads parts of the key apart, or changes a bit of each byte.
     Structure,
@@ -170,12 +171,15 @@ pub struct Demand {
 /// Decides about a derivation with these keys, of which the first is the base key. The strictest
 /// of them wins. Fails with the reason if the derivation is refused.
 pub fn derive(inputs: &Inputs, keys: &[KeyState], policy: Policy) -> Result<Demand, Refusal> {
+    // A readable one too: the value is in the hands of its user, but its type has no such use.
+    if keys.iter().any(|key| key.counted) {
+        return Err(Refusal::Counted);
+    }
     let flow = |at: usize| if at == 0 { inputs.base } else { inputs.named };
     let (mut makeup, mut copies) = (Makeup::Whole, false);
     for (at, key) in keys.iter().enumerate().filter(|(_, key)| key.is_unreadable()) {
         makeup = makeup.max(passes(flow(at), key.makeup)?);
         match flow(at) {
-            flow if key.counted && flow.copies() => return Err(Refusal::Counted),
             flow if policy == Policy::Strict && flow.copies() => return Err(Refusal::Copied),
             Flow::OneWay | Flow::Halves => {}
             _ if policy == Policy::Strict && key.counts_steps => return Err(Refusal::Steps),
@@ -279,7 +283,7 @@ pub enum WrappingKey {
 /// Why a key is not wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WrapRefusal {
-    /// The unwrapped key would lose the mark of the key, or its protecting template.
+    /// The unwrapped key would lose the mark of the key, its protecting template, or its count.
     Mark,
     /// The mechanism shows parts of a key that only trusted keys wrap, or its XOR with another key.
     Shows,
@@ -293,8 +297,8 @@ pub enum WrapRefusal {
 /// `CKA_WRAP_WITH_TRUSTED` under a key that they know. Only for the other keys does it matter what
 /// a wrapped key shows.
 pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), WrapRefusal> {
-    let hides = key.with_trusted && key.template == Template::Protects;
-    if key.is_unreadable() && (key.makeup != Makeup::Whole || hides) {
+    let loses = key.with_trusted && (key.template == Template::Protects || key.counted);
+    if key.is_unreadable() && (key.makeup != Makeup::Whole || loses) {
         return Err(WrapRefusal::Mark);
     }
     match (secrecy, by) {

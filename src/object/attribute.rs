@@ -75,8 +75,8 @@ const RULES: &[Rule] = &[
     // A modifiable copy would bypass CKA_MODIFIABLE false.
     flag(A::MODIFIABLE, ObjectTypes::HIDDEN, ObjectTypes::HIDDEN).changes(Change::CopyLower),
     flag(A::MODIFIABLE, ObjectTypes::OPEN, ObjectTypes::OPEN).changes(Change::Copy),
-    // A copy of a key for one-time passwords would count them again.
-    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE.without(ObjectTypes::OTP))
+    // A copy of a key that counts would count again.
+    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE.without(ObjectTypes::COUNTED))
         .changes(Change::Lower),
     flag(A::DESTROYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Copy),
     text(A::LABEL, ObjectTypes::STORAGE),

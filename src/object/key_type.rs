@@ -99,6 +99,8 @@ pub(crate) struct KeyTypeRow {
     pub(super) len_fits: fn(usize) -> bool,
     /// How the mechanisms of secret keys read them.
     pub(super) structure: Structure,
+    /// Whether the token counts what each private or secret key of this type does.
+    pub(super) counts: bool,
     /// Changes random or derived bytes so that they are a secret key.
     pub(super) form: fn(&mut [u8]),
     /// Checks a secret key. Its value may be absent.
@@ -139,6 +141,7 @@ impl KeyTypeRow {
         len_fits: |_| false,
         // The strictest one, so that a new row of a secret key has to name its own.
         structure: Structure::PartsWithParity(1),
+        counts: false,
         form: |_| {},
         check_secret: |_| Ok(()),
         check_cipher: None,
@@ -219,6 +222,19 @@ pub(super) const fn of_class(class: ObjectClass) -> ObjectTypes {
     let (mut all, mut at) = (ObjectTypes::NONE, 0);
     while at < ROWS.len() {
         all = all.or(ROWS[at].object(class));
+        at += 1;
+    }
+    all
+}
+
+/// Returns the private and secret keys that count what they do.
+pub(super) const fn counted() -> ObjectTypes {
+    let (mut all, mut at) = (ObjectTypes::NONE, 0);
+    while at < ROWS.len() {
+        let row = ROWS[at];
+        if row.counts {
+            all = all.or(row.private).or(row.secret).or(row.otp);
+        }
         at += 1;
     }
     all

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Barrier;
 
 use jeton::audit::{Audit, ObjectName, Record};
 use jeton::functions::Threads;
@@ -410,8 +411,8 @@ fn an_attribute_that_is_read_many_times_is_recorded_once() {
 /// Appends a line to a log, as a version without a limit of lines wrote it.
 fn append_long(file: &Path, number: usize, length: usize) {
     let before = std::fs::read_to_string(file).expect("an audit log");
-    let (_, hash) = before.trim_end().rsplit_once(",\"hash\":\"").expect("a line");
-    let byte = |at| u8::from_str_radix(&hash[2 * at..][..2], 16).expect("a digit");
+    let hash = before.trim_end().rsplit_once(",\"hash\":\"").map(|(_, hash)| hash);
+    let byte = |at| hash.map_or(0, |hash| u8::from_str_radix(&hash[2 * at..][..2], 16).expect("a digit"));
     let last: [u8; 32] = std::array::from_fn(byte);
     let body = format!("{{\"number\":{number},\"result\":\"{}\"", "a".repeat(length));
     let mut digest = [0; 32];
@@ -466,7 +467,7 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
     let moved = directory.path().join("moved");
-    let harms: [fn(&Path, &Path); 4] = [
+    let harms: [fn(&Path, &Path); 5] = [
         |file, _| std::fs::write(file, "").expect("a file"),
         |file, _| {
             std::fs::write(file, "").expect("a file");
@@ -478,8 +479,19 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
             let first = text.split_inclusive('\n').next().expect("a line");
             std::fs::write(file, first).expect("a file");
         },
+        // Another line, after which the file has the same length.
+        |file, _| {
+            let len = || std::fs::read(file).expect("a log").len();
+            let before = len();
+            std::fs::write(file, "").expect("a file");
+            append_long(file, 1, 0);
+            let short = len();
+            std::fs::write(file, "").expect("a file");
+            append_long(file, 1, before - short);
+            assert_eq!(len(), before);
+        },
     ];
-    for (harm, left) in harms.into_iter().zip([0, 5, 0, 1]) {
+    for (harm, left) in harms.into_iter().zip([0, 5, 0, 1, 1]) {
         let _ = std::fs::remove_file(&file);
         let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
         let note = |function| audit.note(Record { function, ..Record::default() });
@@ -496,6 +508,85 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
         assert_eq!(said(&after[left]), format!("audit - - 0 {expected}"));
         assert_eq!(after[left + 1]["function"], "C_Logout");
     }
+}
+
+/// As `copytruncate` of logrotate, which takes no lock.
+#[test]
+fn lines_that_are_lost_while_a_process_writes_are_reported() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    for round in 0..2000 {
+        std::fs::write(&file, "").expect("a file");
+        write(&file, &["C_Login", "C_Logout"]);
+        let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+        let log = File::options().write(true).open(&file).expect("a log");
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                audit.note(Record { function: "C_SetPIN", ..Record::default() });
+            });
+            start.wait();
+            // Each round hits another step of the write.
+            (0..4 * round).for_each(|_| std::hint::spin_loop());
+            log.set_len(0).expect("an empty file");
+        });
+        write(&file, &["C_Logout"]);
+        let text = std::fs::read_to_string(&file).expect("a log");
+        let is_whole = text.starts_with("{\"number\":1,");
+        assert!(is_whole || text.contains("lines are missing, up to number"), "{text}");
+    }
+}
+
+/// After a power cut a file may have its new length without its new content.
+#[test]
+fn nuls_at_the_end_of_a_log_are_cut_and_reported() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    for nuls in [1, 4096, 16 * 1024, (1 << 20) + 1, 5 << 20] {
+        let missing = |record: &Value| {
+            let expected = format!("audit - - 0 {nuls} NUL bytes at the end of the file were cut");
+            assert_eq!(said(record), expected);
+        };
+        let grow = || {
+            let log = File::options().write(true).open(&file).expect("a log");
+            log.set_len(log.metadata().expect("a log").len() + nuls).expect("a longer file");
+        };
+        std::fs::write(&file, "").expect("a file");
+        write(&file, &["C_Login"]);
+        grow();
+        write(&file, &["C_Logout"]);
+        let all = records(&file, DEFAULT);
+        assert_eq!(all.len(), 3);
+        missing(&all[1]);
+        // A process that has the log open. What it wrote is still there.
+        let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+        grow();
+        audit.note(Record { function: "C_Login", ..Record::default() });
+        let all = records(&file, DEFAULT);
+        assert_eq!(all.len(), 5);
+        missing(&all[3]);
+        // No line reached the disk.
+        std::fs::write(&file, "").expect("a file");
+        grow();
+        write(&file, &[]);
+        let all = records(&file, DEFAULT);
+        assert_eq!(all.len(), 1);
+        missing(&all[0]);
+        // Half a line did.
+        std::fs::write(&file, "{\"number\":1,\"ti").expect("a file");
+        grow();
+        write(&file, &["C_Login"]);
+        let text = std::fs::read_to_string(&file).expect("a log");
+        let rest = text.strip_prefix("{\"number\":1,\"ti\n").expect("a line of its own");
+        std::fs::write(&file, rest).expect("a log");
+        missing(&records(&file, DEFAULT)[0]);
+    }
+    // Too many to look at.
+    std::fs::write(&file, "").expect("a file");
+    File::options().write(true).open(&file).and_then(|log| log.set_len(1 << 40)).expect("a sparse file");
+    let opened = Audit::open(&file, None, DEFAULT, Threads::Forbidden);
+    assert_eq!(opened.err(), Some(Error::DeviceError));
 }
 
 /// The numbers go on where no file keeps the lines.

@@ -158,6 +158,30 @@ fn a_world_writable_directory_of_counters_is_refused() {
 }
 
 #[test]
+fn a_directory_below_a_world_writable_one_is_refused() {
+    let (outer, elsewhere) = (Directory::new(), Directory::new());
+    let inner = |name: &str| {
+        fs::create_dir(outer.path().join(name)).expect("a directory");
+        Directory::lent(&outer.path().join(name))
+    };
+    let (tokens, counters) = (inner("tokens"), inner("counters"));
+    Client::initialise(&tokens, DEFAULT, "").finalize().expect("a module");
+    let more = counters.for_counters();
+    Client::initialise(&elsewhere, DEFAULT, &more).finalize().expect("a module");
+    let link = outer.path().join("link");
+    symlink(tokens.path(), &link).expect("a link");
+    for (mode, allowed) in [(0o777, false), (0o1777, true), (0o775, true)] {
+        fs::set_permissions(outer.path(), fs::Permissions::from_mode(mode)).expect("a mode");
+        for directory in [tokens.path(), &link] {
+            let parameters = Directory::lent(directory).parameters(DEFAULT, "");
+            assert_eq!(Module::new().initialize(Some(&parameters)).is_ok(), allowed, "{mode:o}");
+        }
+        let stored = start_and_store(&elsewhere, &more);
+        assert_eq!(stored, if allowed { Ok(()) } else { Err(Error::DeviceError) }, "{mode:o}");
+    }
+}
+
+#[test]
 fn only_the_owner_can_read_a_counter_file() {
     let counters = Directory::new();
     let client = Client::with(DEFAULT, &counters.for_counters());

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
+use jeton::id::mechanism_flag;
+use jeton::mechanism::sp800_108::Field;
+
 use crate::derive::derive;
 use crate::prelude::*;
 
@@ -240,22 +243,81 @@ fn what_counts_passwords_is_not_copied() {
     }
     let copyable = none().flag(A::COPYABLE, true);
     assert_eq!(client.create(session, &hotp().and(&copyable)), Err(Error::TemplateInconsistent));
-    // A derivation that copies the key.
-    let key = client.create(session, &hotp().and(&both)).expect("a key");
-    let own = client.create(session, &secret(KeyType::GENERIC_SECRET, &[1; 16]).flag(A::DERIVE, true));
-    let own = own.expect("a key");
-    for (base, mechanism, params) in [
-        (key, M::XOR_BASE_AND_DATA, Params::Data([0; 20].into())),
-        (key, M::CONCATENATE_BASE_AND_DATA, Params::Data([0].into())),
-        (key, M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)),
-        (own, M::CONCATENATE_BASE_AND_KEY, Params::Key(key)),
-    ] {
-        let template = none().number(A::VALUE_LEN, 20).flag(A::SENSITIVE, true);
-        let template = match mechanism {
-            M::CONCATENATE_BASE_AND_DATA | M::CONCATENATE_BASE_AND_KEY => template.without(A::VALUE_LEN),
-            _ => template,
-        };
-        let refused = derive(&client, session, (mechanism, params), base, &template);
-        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted), "{mechanism}");
+}
+
+/// A derivation or a digest would compute the passwords of the future, and a trusted key would
+/// bring back a key that does not count.
+#[test]
+fn what_counts_passwords_derives_nothing_and_is_not_digested() {
+    let (client, session) = one_user();
+    let own = secret(KeyType::GENERIC_SECRET, &[1; 16]).flag(A::DERIVE, true);
+    let own = client.create(session, &own).expect("a key");
+    let hkdf = |extract, expand, salt| {
+        (M::HKDF_DERIVE, Params::Hkdf { extract, expand, hash: Hash::Sha1, salt, info: [0; 8].into() })
+    };
+    let sp800_108 = |id, fields| {
+        let prf = MacFunction::Hmac(Hash::Sha1);
+        (id, Params::Sp800_108 { prf, fields, iv: [0; 8].into() })
+    };
+    for (sensitive, extractable) in [(true, false), (false, true)] {
+        let flags = none().flag(A::DERIVE, true).flag(A::SENSITIVE, sensitive);
+        let key = client.create(session, &hotp().and(&flags.flag(A::EXTRACTABLE, extractable)));
+        let key = key.expect("a key");
+        for (base, (mechanism, params)) in [
+            (key, (M::XOR_BASE_AND_DATA, Params::Data([0; 20].into()))),
+            (key, (M::CONCATENATE_BASE_AND_DATA, Params::Data([0].into()))),
+            (key, (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0))),
+            (own, (M::CONCATENATE_BASE_AND_KEY, Params::Key(key))),
+            (key, hkdf(false, true, HkdfSalt::Null)),
+            (own, hkdf(true, false, HkdfSalt::Key(key))),
+            (key, sp800_108(M::SP800_108_FEEDBACK_KDF, vec![Field::Iteration(None)])),
+            (own, sp800_108(M::SP800_108_FEEDBACK_KDF, vec![Field::Iteration(None), Field::Key(key)])),
+            (key, (M::SHA1_KEY_DERIVATION, Params::None)),
+        ] {
+            let template = none().number(A::VALUE_LEN, 20);
+            let template = match mechanism {
+                M::CONCATENATE_BASE_AND_DATA | M::CONCATENATE_BASE_AND_KEY => template.without(A::VALUE_LEN),
+                _ => template,
+            };
+            let refused = derive(&client, session, (mechanism, params), base, &template);
+            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted), "{mechanism} {sensitive}");
+        }
+        let digesting = client.open();
+        client.digest_init(digesting, &plain(M::SHA_1)).expect("an operation");
+        assert_eq!(client.digest_key(digesting, key), Err(Error::KeyIndigestible));
     }
+}
+
+#[test]
+fn a_key_that_counts_passwords_has_no_other_mechanism() {
+    let (client, session) = one_user();
+    let uses = [A::SIGN, A::VERIFY, A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP];
+    let key = uses.iter().fold(hotp(), |key, usage| key.flag(*usage, true));
+    let key = client.create(session, &key).expect("a key");
+    for row in jeton::mechanism::all().filter(|row| row.id != M::HOTP) {
+        let can = |flag| row.flags & flag != 0;
+        let mechanism = plain(row.id);
+        let starts = [
+            can(mechanism_flag::SIGN).then(|| client.sign_init(session, &mechanism, key)),
+            can(mechanism_flag::ENCRYPT).then(|| client.encrypt_init(session, &mechanism, key)),
+        ];
+        for start in starts.into_iter().flatten() {
+            let is_refused = matches!(start, Err(Error::KeyTypeInconsistent | Error::MechanismInvalid));
+            assert!(is_refused, "{}: {start:?}", row.id);
+        }
+    }
+}
+
+#[test]
+fn a_trusted_key_does_not_wrap_what_counts_passwords() {
+    let (client, session) = one_user();
+    let trusted = secret(KeyType::AES, &[7; 16]).flag(A::WRAP, true).flag(A::PRIVATE, false).stored();
+    let trusted = client.create(session, &trusted).expect("a key");
+    client.trust(session, trusted);
+    let kept = hotp().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true);
+    let only_trusted = client.create(session, &kept.clone().flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
+    let wrap = |key| client.wrap(session, &plain(M::AES_KEY_WRAP_KWP), trusted, key);
+    assert_eq!(wrap(only_trusted), Err(Error::KeyNotWrappable));
+    // A key that every key wraps is no secret of the token.
+    assert!(wrap(client.create(session, &kept).expect("a key")).is_ok());
 }

@@ -284,6 +284,13 @@ enum Sharing {
 
 fn directory_permissions(path: &Path, data: &Metadata, sharing: Sharing) -> Option<Finding> {
     let mode = data.mode() & 0o7777;
+    if mode & 0o002 == 0
+        && let Err(reason) = token_file::check_directory(path)
+    {
+        let reason = reason.to_string();
+        let (problem, remedy) = reason.split_once(": ").unwrap_or((&reason, ""));
+        return Some(Finding::new("permissions", Some(path), problem.to_owned(), remedy.to_owned()));
+    }
     let lacks_setgid = mode & 0o2020 == 0o020;
     let problem = if mode & 0o002 != 0 {
         "every user may add files"

@@ -16,7 +16,7 @@ use jeton::config::{Format, PinRules};
 
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
 pub use jeton::admin::transfer::{Destination, MOVING, Moved};
-pub use jeton::admin::{Info, PinCost, PinInfo, Pins, SealingChange, TokenFile};
+pub use jeton::admin::{Info, PinCost, PinInfo, Pins, SealingChange, TokenFile, check_directory};
 pub use jeton::config::strict::{ROLES, Role as KeyRole};
 pub use jeton::file::open as open_file;
 pub use jeton::store::{Remark, Role, ServerState};

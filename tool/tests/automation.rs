@@ -266,9 +266,12 @@ fn a_token_that_the_agent_unlocks_needs_no_pin() {
     assert_eq!((code, text.trim()), (0, "[]"), "{text}");
     let (code, text) = agent(&["status"]);
     assert!(code == 0 && text.contains("mine"), "{text}");
-    for name in ["uid 4711", "UID 0", "uid 0 "] {
+    let (code, said) = agent(&["lock", "uid 4711"]);
+    assert!(code == 2 && said.contains("no client has the name \"uid 4711\""), "{said}");
+    for name in ["UID 0", "uid 0 "] {
         let (code, said) = agent(&["lock", name]);
-        assert!(code == 2 && said.contains(&format!("no client has the name {name:?}")), "{said}");
+        let known = format!("no client has the name {name:?}; known are: uid ");
+        assert!(code != 0 && said.contains(&known), "exit {code}: {said}");
     }
     // A variable of a shell that is not set.
     let (code, said) = agent(&["lock", ""]);

@@ -90,6 +90,17 @@ fn wrong_permissions_are_found_and_mended_and_those_of_a_group_are_sound() {
 
 /// A group that shares the directory keeps its rights when the setgid bit was lost.
 #[test]
+fn a_directory_on_the_way_to_which_every_user_may_write_is_found() {
+    let Some((tool, _)) = setup() else { return };
+    let folder = tool.path().to_str().expect("UTF-8").to_owned();
+    set_mode(&folder, 0o777);
+    let all = tool.finds(&["permissions"]);
+    assert_eq!(all[0]["remedy"], format!("chmod o-w {folder}"));
+    set_mode(&folder, 0o1777);
+    tool.finds(&[]);
+}
+
+#[test]
 fn a_repair_keeps_the_rights_of_a_group_that_uses_the_tokens() {
     let Some((tool, token)) = setup() else { return };
     set_mode(&tool.tokens(), 0o770);

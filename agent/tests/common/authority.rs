@@ -22,7 +22,7 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Makes a CA, and writes its certificate.
+    /// Makes a CA, and writes its certificate. The name of the CA is that of its files.
     pub fn new(directory: &'a Path, name: &'static str) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).expect("a key");
         let info = public_key(&key);
@@ -67,11 +67,24 @@ impl<'a> Authority<'a> {
 
     /// Writes a CRL that ends after this number of days.
     pub fn revoke_for(&self, serials: &[[u8; 16]], days: u32) {
+        self.write_list(serials, days, |_| ());
+    }
+
+    /// Writes a CRL whose first time, `thisUpdate`, is in the year 2049.
+    pub fn revoke_later(&self) {
+        self.write_list(&[], 20_000, |tbs| {
+            let at = tbs.windows(2).position(|bytes| bytes == [0x17, 13]).expect("a UTCTime");
+            tbs[at + 2..][..2].copy_from_slice(b"49");
+        });
+    }
+
+    fn write_list(&self, serials: &[[u8; 16]], days: u32, change: impl Fn(&mut Vec<u8>)) {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
         let revoked =
             |serial: &[u8; 16]| Revoked { serial: serial.to_vec(), time, reason: CrlReason::Unspecified };
         let revoked: Vec<_> = serials.iter().map(revoked).collect();
-        let tbs = self.issuer.crl_tbs(1, &revoked, days).expect("a CRL");
+        let mut tbs = self.issuer.crl_tbs(1, &revoked, days).expect("a CRL");
+        change(&mut tbs);
         let der = signed(&self.key, &self.issuer.signer, &tbs);
         write_pem(&self.directory.join(format!("{}.crl", self.name)), "X509 CRL", &der);
     }

@@ -12,7 +12,7 @@ use crate::mechanism::rule::{
     self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, Source, UnwrapRefusal,
 };
 use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params, row_of};
-use crate::object::attribute::{self, Default};
+use crate::object::attribute::{self, Default, ObjectTypes};
 use crate::object::bits::Flag;
 use crate::object::required::refused;
 use crate::object::template::Template;
@@ -262,7 +262,7 @@ pub(in crate::functions) fn state(key: &Object) -> KeyState {
         makeup: key.attributes().makeup(),
         template: template_of(key, A::DERIVE_TEMPLATE),
         counts_steps: key.attributes().get(A::DERIVE_TEMPLATE).is_some_and(strict::counts_steps),
-        counted: key.attributes().counts(),
+        counted: ObjectTypes::COUNTED.has(key.object_type()),
     }
 }
 
@@ -344,10 +344,9 @@ fn refuse(id: MechanismType, refusal: Refusal) -> Error {
             "the template of the key gives roles, and two calls could derive this value in another role",
             Error::KeyFunctionNotPermitted,
         ),
-        Refusal::Counted => (
-            "the token counts what the key does, and would not count it for a copy",
-            Error::KeyFunctionNotPermitted,
-        ),
+        Refusal::Counted => {
+            ("the token counts what the key does, and would not count this", Error::KeyFunctionNotPermitted)
+        }
         Refusal::Structure => (
             "an unreadable key with these bytes has no type that reads parts of them apart or changes them",
             Error::TemplateInconsistent,

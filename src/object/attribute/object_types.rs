@@ -4,7 +4,7 @@
 use super::{Default, ObjectTypes};
 use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
 use crate::mechanism::rule::Structure;
-use crate::object::key_type::{CLASSES, KeyTypeRow, ROWS, of_class};
+use crate::object::key_type::{CLASSES, KeyTypeRow, ROWS, counted, of_class};
 
 #[allow(missing_docs, reason = "the names are the specification's")]
 impl ObjectTypes {
@@ -25,6 +25,8 @@ impl ObjectTypes {
     pub(super) const SECRET: Self = of_class(ObjectClass::SECRET_KEY).or(Self::OTP);
     pub const PARAMETERS: Self = of_class(ObjectClass::DOMAIN_PARAMETERS);
     pub(super) const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
+    /// The keys of the types that count what each key does.
+    pub(crate) const COUNTED: Self = counted();
     pub(super) const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
     pub(super) const CERTIFICATES: Self = Self::X_509.or(Self::X_509_ATTRIBUTE).or(Self::WTLS);
     /// PKCS#11 3.2, "Object Classification": the objects that applications create.

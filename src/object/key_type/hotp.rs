@@ -18,6 +18,7 @@ pub(super) const FAMILY: Family = Family {
         otp: HOTP,
         uses: &[A::SIGN, A::VERIFY],
         structure: Structure::Whole,
+        counts: true,
         check_secret,
         ..secret::BASE
     }],

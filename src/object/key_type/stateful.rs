@@ -27,6 +27,7 @@ pub(super) const FAMILY: Family = Family {
             key_type: KeyType::HSS,
             public: HSS,
             private: HSS_PRIVATE,
+            counts: true,
             uses: &[A::SIGN, A::VERIFY],
             pair_spec: |_, private| Ok(PairSpec::Hss { types: hss_types(private)?, threads: 1 }),
             private_parts: |attributes| {

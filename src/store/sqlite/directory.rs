@@ -11,8 +11,7 @@ use super::failure::log_io_failure;
 use super::open::EXTENSION;
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
-use crate::store::permissions::{self, Exposure};
-use crate::store::{descriptors, is_serial};
+use crate::store::{descriptors, is_serial, permissions};
 
 /// A file of a token directory that has the name of a token file.
 pub(super) struct Entry {
@@ -25,23 +24,17 @@ pub(super) struct Entry {
 
 impl SqliteStore {
     /// Checks the permissions of a token directory. Fails with `DeviceError` if every user may
-    /// write to it.
+    /// write to it or to a directory on the way to it.
     pub(crate) fn check_directory(dir: &Path) -> Result<()> {
         let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
-        match permissions::exposure(&data) {
-            Some(Exposure::Everybody) => {
-                error!(
-                    dir = %dir.display(),
-                    "token directory refused: every user may write to it; chmod o-w"
-                );
-                Err(Error::DeviceError)
-            }
-            Some(Exposure::Some(what)) => {
-                warn!(dir = %dir.display(), "token directory: {what}");
-                Ok(())
-            }
-            None => Ok(()),
+        permissions::check_directory(dir).map_err(|reason| {
+            error!(dir = %dir.display(), "token directory refused: {reason}");
+            Error::DeviceError
+        })?;
+        if let Some(what) = permissions::exposure(&data) {
+            warn!(dir = %dir.display(), "token directory: {what}");
         }
+        Ok(())
     }
 
     /// Returns the token files of a directory, sorted; an empty list if the directory does not

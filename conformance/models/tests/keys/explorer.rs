@@ -69,6 +69,8 @@ pub(crate) enum Attack {
     Parity,
     /// A key type reads the victim beside a part that the attacker chooses: K4.
     Chosen,
+    /// A function of a key that counts, such as the next password.
+    Uncounted,
 }
 
 pub(crate) struct Explorer {
@@ -89,11 +91,12 @@ pub(crate) struct Explorer {
     pub(crate) tried: usize,
 }
 
-pub(crate) fn victims() -> [(&'static str, KeyState); 3] {
+pub(crate) fn victims() -> [(&'static str, KeyState); 4] {
     [
         ("never extractable", KEPT),
         ("CKA_WRAP_WITH_TRUSTED", KeyState { extractable: true, with_trusted: true, ..KEPT }),
         ("CKA_DERIVE_TEMPLATE", KeyState { template: Template::Protects, ..KEPT }),
+        ("CKK_HOTP", KeyState { extractable: true, with_trusted: true, counted: true, ..KEPT }),
     ]
 }
 
@@ -183,6 +186,7 @@ impl Explorer {
         if !may || !key.state.extractable || key.is_known() || key.calls.len() >= self.depth {
             return;
         }
+        self.take(&[key.state]);
         let number = self.made.len() as u32;
         let number = *self.made.entry((usize::MAX, base, 0, 0)).or_insert(number);
         let calls: Vec<_> =
@@ -308,6 +312,7 @@ impl Explorer {
         let states: Vec<_> = keys.iter().map(|key| key.state).collect();
         self.tried += 1;
         let Some(demand) = self.decide(&inputs, &states, sizes) else { return };
+        self.take(&states);
         let (value, natural) = self.compute(at, &inputs, &keys, wanted);
         let Some(value) = value else { return };
         let number = self.made.len() as u32;
@@ -345,8 +350,19 @@ impl Explorer {
     /// Asks the rules.
     fn decide(&self, inputs: &Inputs, keys: &[KeyState], sizes: Sizes) -> Option<Demand> {
         match self.rules {
-            Rules::Real | Rules::Fourth | Rules::Third => rule::derive(inputs, keys, self.policy).ok(),
+            Rules::Real => rule::derive(inputs, keys, self.policy).ok(),
+            Rules::Fourth | Rules::Third => {
+                let keys: Vec<_> = keys.iter().copied().map(uncounted).collect();
+                rule::derive(inputs, &keys, self.policy).ok()
+            }
             Rules::Old => old::derive(inputs, keys, self.policy, sizes),
+        }
+    }
+
+    /// Records that the rules let a call take a key that counts.
+    fn take(&mut self, keys: &[KeyState]) {
+        if keys.iter().any(|key| key.counted) {
+            self.found.entry(Attack::Uncounted).or_default();
         }
     }
 
@@ -596,14 +612,16 @@ impl Explorer {
             .collect();
         assert_eq!(flows, BTreeSet::from([Flow::Mixed as u8]));
         let allowed = match self.rules {
-            Rules::Real | Rules::Fourth | Rules::Third => {
-                rule::digest(Flow::Mixed, &key.state, self.policy).is_ok()
+            Rules::Real => rule::digest(Flow::Mixed, &key.state, self.policy).is_ok(),
+            Rules::Fourth | Rules::Third => {
+                rule::digest(Flow::Mixed, &uncounted(key.state), self.policy).is_ok()
             }
             Rules::Old => true,
         };
         if !allowed {
             return;
         }
+        self.take(&[key.state]);
         self.images_of(Flow::Mixed, key);
         let of_victim = key.value.iter().any(|byte| matches!(byte.atom, Some(Atom::Victim(_))));
         if of_victim && self.hides_results() {
@@ -672,6 +690,11 @@ impl Explorer {
             self.found.entry(attack).or_insert(shown);
         }
     }
+}
+
+/// Returns the key as the rules before those of the token saw it: only a copy was counted.
+fn uncounted(key: KeyState) -> KeyState {
+    KeyState { counted: false, ..key }
 }
 
 /// Returns the structure of each type of the table that takes a key of this length.

@@ -171,8 +171,10 @@ fn the_explorer_finds_the_attacks_on_the_rules_of_the_third_review() {
 #[test]
 fn the_explorer_finds_the_attacks_on_the_rules_of_the_fourth_review() {
     for len in LENS {
-        let victim = victims()[0];
-        let (found, _) = explore(Rules::Fourth, len, &[victim]);
+        let [victim, .., counted] = victims();
+        let (found, _) = explore(Rules::Fourth, len, &[victim, counted]);
+        // A HOTP key derived and was digested, and a trusted key wrapped it.
+        assert!(found[&(counted.0, false)].contains_key(&Attack::Uncounted), "{len}");
         let has = |attack| found[&(victim.0, false)].contains_key(&attack);
         // K1 and K2: an XOR, a concatenation with 8 bytes, the start in IKE.
         assert!(has(Attack::Parts), "{len}");
