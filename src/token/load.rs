@@ -44,28 +44,24 @@ impl Token {
 
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
     pub(crate) fn poll(&self) -> Result<()> {
-        self.load_if(|seen| self.store.changed_since(seen))
+        self.load_if(|seen| self.store.changed_since(seen).map(Some)).map(drop)
     }
 
     /// Loads the changes of other processes that the store notices without waiting for a server.
-    /// Returns whether the store could look for them.
+    /// Returns whether the rows in memory are current.
     fn poll_without_wait(&self) -> Result<bool> {
-        let mut asked = true;
-        self.load_if(|seen| {
-            let noticed = self.store.noticed_since(seen)?;
-            asked = noticed.is_some();
-            Ok(noticed == Some(true))
-        })?;
-        Ok(asked)
+        self.load_if(|seen| self.store.noticed_since(seen))
     }
 
-    /// Loads the changes of other processes if `changed` says that there are any. During an outage
-    /// that the configuration allows, the rows in memory stay as they are.
-    fn load_if(&self, changed: impl FnOnce(Change) -> Result<bool>) -> Result<()> {
+    /// Loads the changes of other processes if `changed` says that there are any. Returns whether
+    /// the rows in memory are current now: during an outage that the configuration allows, they
+    /// stay as they are.
+    fn load_if(&self, changed: impl FnOnce(Change) -> Result<Option<bool>>) -> Result<bool> {
         let seen = self.state().seen;
-        let outcome = match seen.map_or(Ok(true), changed) {
-            Ok(false) => Ok(()),
-            Ok(true) => self.load_changes(&self.lock_changes()),
+        let outcome = match seen.map_or(Ok(Some(true)), changed) {
+            Ok(None) => Ok(false),
+            Ok(Some(false)) => Ok(true),
+            Ok(Some(true)) => self.load_changes(&self.lock_changes()).map(|()| true),
             Err(error) => {
                 if error == Error::DeviceRemoved {
                     self.end_removed_login(&self.lock_changes());
@@ -74,7 +70,7 @@ impl Token {
             }
         };
         match outcome {
-            Err(Error::DeviceError) if seen.is_some() && self.store.is_outage_allowed() => Ok(()),
+            Err(Error::DeviceError) if seen.is_some() && self.store.is_outage_allowed() => Ok(false),
             outcome => outcome,
         }
     }

@@ -8,6 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// The pause after a check for changes is at least this number of times as long as the check. A
 /// check of a large token is slow.
 const SHARE: u128 = 16;
+/// The longest pause in seconds. A check may also be slow because a server answers slowly.
+const LONGEST_PAUSE: i64 = 30;
 
 /// The time of the next check for changes of other processes, for sessions that use keys and never
 /// search. A search always checks. The time is in seconds of a coarse clock, which is cheap to
@@ -26,13 +28,12 @@ impl NextPoll {
     /// Sets the time of the next check, after a check that began at `began`.
     pub(super) fn pause_after(&self, began: Instant) {
         let pause = began.elapsed().as_millis() * SHARE / 1000;
-        let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
+        let pause = i64::try_from(pause).unwrap_or(LONGEST_PAUSE).clamp(1, LONGEST_PAUSE);
         self.0.store(second().saturating_add(pause), Ordering::Relaxed);
     }
 
-    /// Makes the next use of a key check. The checks of all tokens are due at the same second, and
-    /// the tokens of a database share a connection. With a pause, only one of them would load its
-    /// changes each second.
+    /// Makes the next use of a key check, because this check found nothing out: the server has not
+    /// answered yet, there is no connection yet, or another thread is waiting for the server.
     pub(super) fn check_at_next_use(&self) {
         self.0.store(second(), Ordering::Relaxed);
     }

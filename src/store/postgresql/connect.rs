@@ -1,28 +1,33 @@
-//! Opens connections to the server: finds the hosts of the address, verifies the server's
-//! certificate, and checks the settings of the server.
+//! Opens connections to the server: finds the hosts of the address, verifies the certificates of
+//! their servers, checks the settings, and chooses the newest primary.
 
+use std::fmt::{Display, Formatter};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
-use tracing::{error, warn};
+use tracing::warn;
 
 use super::failure::{Fault, Outcome};
 use super::tls::{Connector, Tls};
-use super::wire::{Pending, Wire, drive};
+use super::wire::{Pending, Unwatched, Wire, drive};
 use crate::config::{CommitLevel, DatabaseRules, SealingSource};
-use crate::error::Error;
 use crate::store::fork::Socket;
 use crate::store::seal::sealing_key::read_secret;
 
 /// The port of a server if the address names none.
 const PORT: u16 = 5432;
+
+/// How long the other hosts may take after one of them has answered. If this is longer, they get
+/// twice the time of the host that answered.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// An open connection.
 pub(super) struct Session {
@@ -31,6 +36,22 @@ pub(super) struct Session {
     pub(super) client: Arc<Client>,
     /// `None` after the server has closed the connection.
     pub(super) wire: Option<Wire>,
+    pub(super) lineage: Lineage,
+}
+
+/// The history that a server continues. Each failover begins a timeline with the next number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lineage {
+    /// The standbys of a server have its identifier.
+    system: i64,
+    timeline: i64,
+}
+
+impl Lineage {
+    /// Returns whether a server of the other lineage was promoted after this one.
+    fn is_before(self, other: Self) -> bool {
+        self.system == other.system && self.timeline < other.timeline
+    }
 }
 
 /// The addresses of the configured hosts, in their order.
@@ -40,6 +61,15 @@ pub(super) type Resolved = Arc<[Target]>;
 pub(super) enum Target {
     Unix(PathBuf),
     Tcp { name: String, address: SocketAddr },
+}
+
+impl Display for Target {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(to, "{}", path.display()),
+            Self::Tcp { name, address } => write!(to, "{name} ({address})"),
+        }
+    }
 }
 
 /// The configured address, and how to log in there.
@@ -102,8 +132,15 @@ impl Address {
         Ok(targets.into())
     }
 
-    /// Connects to the first of the hosts that accepts changes.
-    pub(super) fn establish(&self, targets: Resolved) -> Pending<Session> {
+    /// Connects to all hosts at once, and returns the primary with the highest timeline. A primary
+    /// whose timeline is lower than one that was seen is an old one, and is not used. `unwatched` is
+    /// the time in which nobody looks.
+    pub(super) fn establish(
+        &self,
+        targets: Resolved,
+        seen: Option<Lineage>,
+        unwatched: Arc<Unwatched>,
+    ) -> Pending<Session> {
         let mut config = self.config.clone();
         let password = self.password.as_ref().map(read_secret).transpose();
         let (least, limit, tls) = (self.least, self.timeout, self.tls.clone());
@@ -112,23 +149,55 @@ impl Address {
             if let Some(password) = &password {
                 config.password(password.trim_ascii_end());
             }
-            let share = limit / u32::try_from(targets.len()).unwrap_or(1);
-            let mut last = Fault::Unreachable("no host".to_owned());
-            for target in targets.iter() {
-                let opened = timeout(share, open(target, &config, tls.as_ref(), least)).await;
-                last = match opened {
-                    Ok(Ok(session)) => return Ok(session),
-                    Ok(Err(reason)) => reason,
-                    Err(_) => Fault::Unreachable(format!("no connection in {share:?}")),
-                };
+            let began = Instant::now();
+            let mut wait = limit / u32::try_from(targets.len()).unwrap_or(1);
+            let mut reasons: Vec<_> = targets.iter().map(|_| "no answer in time".to_owned()).collect();
+            let mut newest: Option<Session> = None;
+            let (config, tls) = (&config, tls.as_ref());
+            let mut tries: FuturesUnordered<_> = (targets.iter().enumerate())
+                .map(|(number, target)| async move { (number, open(target, config, tls, least).await) })
+                .collect();
+            while let Some(Some((number, opened))) = unwatched.limit(wait, tries.next()).await {
+                match opened {
+                    Err(reason) => reasons[number] = reason.text(),
+                    Ok(answer) => {
+                        wait = GRACE.max(2 * began.elapsed());
+                        let answer = answer.and_then(|session| session.unless_before(seen));
+                        match (answer, &newest) {
+                            (Err(reason), _) => reasons[number] = reason,
+                            (Ok(session), Some(other)) if session.lineage.is_before(other.lineage) => {}
+                            (Ok(session), _) => newest = Some(session),
+                        }
+                    }
+                }
             }
-            Err(last)
+            let of = |(target, reason): (&Target, &String)| format!("{target}: {reason}");
+            let reasons = || targets.iter().zip(&reasons).map(of).collect::<Vec<_>>().join("; ");
+            newest.ok_or_else(|| Fault::Unreachable(reasons()))
         })
     }
 }
 
-/// Opens a connection and checks the server.
-async fn open(target: &Target, config: &Config, tls: Option<&Tls>, least: CommitLevel) -> Outcome<Session> {
+impl Session {
+    /// Returns the session unless its server is older than one that was seen.
+    fn unless_before(self, seen: Option<Lineage>) -> Result<Self, String> {
+        match seen {
+            Some(seen) if self.lineage.is_before(seen) => Err(format!(
+                "the server is an old primary: its timeline is {}, and timeline {} was seen",
+                self.lineage.timeline, seen.timeline
+            )),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// Opens a connection and checks the server. Returns the reason if it is not to be used.
+async fn open(
+    target: &Target,
+    config: &Config,
+    tls: Option<&Tls>,
+    least: CommitLevel,
+) -> Outcome<Result<Session, String>> {
     let unreachable = |reason: std::io::Error| Fault::Unreachable(reason.to_string());
     let mut config = config.clone();
     let (socket, client, wire): (_, _, Wire) = match target {
@@ -155,10 +224,9 @@ async fn open(target: &Target, config: &Config, tls: Option<&Tls>, least: Commit
             }
         }
     };
-    let mut session = Session { _socket: socket, client: Arc::new(client), wire: Some(wire) };
-    let client = Arc::clone(&session.client);
-    drive(&mut session.wire, check(&client, least)).await?;
-    Ok(session)
+    let (client, mut wire) = (Arc::new(client), Some(wire));
+    let checked = drive(&mut wire, check(&client, least)).await?;
+    Ok(checked.map(|lineage| Session { _socket: socket, client, wire, lineage }))
 }
 
 /// Returns the TLS of a connection; `None` if the address disables TLS, which is allowed only for a
@@ -180,32 +248,35 @@ fn connector(
 }
 
 /// Checks that the server accepts changes, and that an acknowledged change is as durable as the
-/// configuration demands.
-async fn check(client: &Client, least: CommitLevel) -> Outcome<()> {
+/// configuration demands. Returns the reason if it is not to be used.
+async fn check(client: &Client, least: CommitLevel) -> Outcome<Result<Lineage, String>> {
     // The setting is set to its own value, so that a later change of the server's configuration
-    // does not lower it in this session.
+    // does not lower it in this session. The control file has the new timeline only after a
+    // checkpoint, but the name of the current segment of the log has it at once.
     let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
                    set_config('synchronous_commit', current_setting('synchronous_commit'), false),
-                   coalesce(current_setting('fsync', true), 'on') = 'on'";
+                   coalesce(current_setting('fsync', true), 'on') = 'on',
+                   (SELECT system_identifier FROM pg_control_system()),
+                   CASE WHEN pg_is_in_recovery() THEN 0
+                        ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END";
     let row = client.query_typed_one(sql, &[]).await?;
     let (is_standby, is_read_only): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     if is_standby || is_read_only {
-        return Err(Fault::Unreachable("the server is a standby, which accepts no changes".to_owned()));
+        return Ok(Err("the server is a standby, which accepts no changes".to_owned()));
     }
     let found: &str = row.try_get(2)?;
     if CommitLevel::named(found).is_none_or(|found| found < least) {
-        return Err(refuse(&format!(
+        return Ok(Err(format!(
             "the server has synchronous_commit = {found}, which is less than [store] least-commit"
         )));
     }
     if !row.try_get::<_, bool>(3)? {
         warn!("the server has fsync = off: a crash of its operating system loses changes");
     }
-    Ok(())
+    Ok(Ok(Lineage { system: row.try_get(4)?, timeline: row.try_get(5)? }))
 }
 
-/// Logs why the server is not used.
+/// Returns the reason why no server is used.
 fn refuse(reason: &str) -> Fault {
-    error!("database refused: {reason}");
-    Fault::Refused(Error::DeviceError)
+    Fault::Unreachable(format!("database refused: {reason}"))
 }

@@ -9,16 +9,16 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
-use super::connect::{Address, Resolved, Session};
+use super::connect::{Address, Lineage, Resolved, Session};
 use super::failure::{Fault, Outcome};
 use super::outage::Outage;
-use super::wire::{Pending, drive, listen, look};
+use super::wire::{Pending, Unwatched, drive, listen, look};
 use crate::config::DatabaseRules;
 
 /// The pause before the first new try after a failure. Each later pause is twice as long, up to
 /// `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A question to the server. A later call reads the answer.
 pub(super) struct Asked<T> {
@@ -35,6 +35,8 @@ pub(super) struct Link {
     address: Address,
     /// The addresses of the last look-up of the host names.
     resolved: Option<Resolved>,
+    /// The lineage of the server that was used last. An older one is not used any more.
+    seen: Option<Lineage>,
     state: State,
     /// The pause after the next failure.
     pause: Duration,
@@ -46,7 +48,7 @@ enum State {
     /// There is no connection. A new one is tried after this moment.
     Down(Instant),
     /// A call that does not wait has begun to connect.
-    Connecting(Pending<Session>, Instant),
+    Connecting(Pending<Session>, Arc<Unwatched>),
     Up(Session),
 }
 
@@ -77,6 +79,7 @@ impl Link {
             runtime: runtime.map_err(|reason| Fault::Unreachable(reason.to_string()))?,
             address: Address::new(rules)?,
             resolved: None,
+            seen: None,
             state: State::Down(Instant::now()),
             pause: FIRST_PAUSE,
             timeout: rules.timeout,
@@ -122,69 +125,50 @@ impl Link {
         let mut exchange = Exchange { runtime: &self.runtime, session, limit, end };
         let outcome = work(&mut exchange);
         let session = exchange.session;
-        match &outcome {
+        self.keep(session, &outcome);
+        outcome
+    }
+
+    /// Looks for the answer to an earlier question. If none is waiting for its answer, asks. Returns
+    /// `None` if there is no answer yet. Does not wait: a lost connection is opened again step by
+    /// step.
+    pub(super) fn ask_without_wait<T>(
+        &mut self,
+        asked: &mut Option<Asked<T>>,
+        ask: impl FnOnce(Arc<Client>) -> Pending<T>,
+    ) -> Outcome<Option<T>> {
+        let mut session = self.session_without_wait()?;
+        // The server will not answer a question on an earlier connection.
+        let earlier = asked.take().filter(|asked| Arc::ptr_eq(&asked.client, &session.client));
+        let mut question = earlier.unwrap_or_else(|| {
+            let client = Arc::clone(&session.client);
+            Asked { answer: ask(Arc::clone(&client)), client, since: Instant::now() }
+        });
+        let answer = self.runtime.block_on(look(&mut session.wire, &mut question.answer));
+        let outcome = match answer {
+            None if question.since.elapsed() > self.timeout => {
+                Err(Fault::Unreachable(format!("no answer in {:?}", self.timeout)))
+            }
+            None => {
+                *asked = Some(question);
+                self.state = State::Up(session);
+                return Ok(None);
+            }
+            Some(outcome) => outcome.map(Some),
+        };
+        self.keep(session, &outcome);
+        outcome
+    }
+
+    /// Keeps the session after this outcome of work on it, unless the connection was lost.
+    fn keep<T>(&mut self, session: Session, outcome: &Outcome<T>) {
+        match outcome {
             Err(reason) if reason.is_lost() => self.lose(&reason.text()),
             _ => {
                 self.outage.end();
                 self.state = State::Up(session);
             }
         }
-        outcome
-    }
-
-    /// Looks for the answer to an earlier question, and asks again. Returns `None` if there is no
-    /// answer yet. Does not wait: a lost connection is opened again step by step.
-    pub(super) fn ask_without_wait<T>(
-        &mut self,
-        asked: &mut Option<Asked<T>>,
-        ask: impl Fn(Arc<Client>) -> Pending<T>,
-    ) -> Outcome<Option<T>> {
-        let mut session = self.session_without_wait()?;
-        let mut answer = None;
-        // The server will not answer a question on an earlier connection.
-        if let Some(pending) = asked.take().filter(|asked| Arc::ptr_eq(&asked.client, &session.client)) {
-            answer = self.look(&mut session, pending, asked);
-        }
-        if asked.is_none() {
-            let (client, since) = (Arc::clone(&session.client), Instant::now());
-            let pending = Asked { answer: ask(Arc::clone(&client)), client, since };
-            answer = self.look(&mut session, pending, asked).or(answer);
-        }
-        let is_late = asked.as_ref().is_some_and(|asked| asked.since.elapsed() > self.timeout);
-        let reason = match answer {
-            Some(Err(reason)) => reason,
-            None if is_late => Fault::Unreachable(format!("no answer in {:?}", self.timeout)),
-            Some(Ok(answer)) => {
-                self.outage.end();
-                self.state = State::Up(session);
-                return Ok(Some(answer));
-            }
-            None => {
-                self.state = State::Up(session);
-                return Ok(None);
-            }
-        };
-        if reason.is_lost() {
-            *asked = None;
-            self.lose(&reason.text());
-        } else {
-            self.state = State::Up(session);
-        }
-        Err(reason)
-    }
-
-    /// Returns the answer if it is there. Otherwise puts the question back.
-    fn look<T>(
-        &self,
-        session: &mut Session,
-        mut pending: Asked<T>,
-        asked: &mut Option<Asked<T>>,
-    ) -> Option<Outcome<T>> {
-        let answer = self.runtime.block_on(look(&mut session.wire, &mut pending.answer));
-        if answer.is_none() {
-            *asked = Some(pending);
-        }
-        answer
     }
 
     /// Returns the session, and connects if there is none. The state is `Down` until the caller
@@ -199,7 +183,10 @@ impl Link {
                 drop(session);
                 self.connect()
             }
-            State::Connecting(pending, _) => self.finish(pending),
+            State::Connecting(pending, unwatched) => {
+                unwatched.look();
+                self.finish(pending)
+            }
             State::Down(next) if next > now => {
                 self.state = State::Down(next);
                 Err(Fault::Unreachable("the server could not be reached a moment ago".to_owned()))
@@ -217,7 +204,7 @@ impl Link {
             }
         };
         self.resolved = Some(resolved.clone());
-        let pending = self.address.establish(resolved);
+        let pending = self.address.establish(resolved, self.seen, Arc::new(Unwatched::new()));
         self.finish(pending)
     }
 
@@ -227,42 +214,47 @@ impl Link {
         let done = self.runtime.block_on(async { timeout(limit, pending).await });
         let outcome = done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no connection in {limit:?}"))));
         match &outcome {
-            Ok(_) => self.pause = FIRST_PAUSE,
+            Ok(session) => self.enter(session),
             Err(reason) => self.lose(&reason.text()),
         }
         outcome
+    }
+
+    /// Notes the server of a new connection.
+    fn enter(&mut self, session: &Session) {
+        self.pause = FIRST_PAUSE;
+        self.seen = Some(session.lineage);
     }
 
     /// Returns the session if there is one. Otherwise begins to connect, or continues.
     fn session_without_wait(&mut self) -> Outcome<Session> {
         let now = Instant::now();
         let down = || Err(Fault::Unreachable("there is no connection".to_owned()));
-        let (mut pending, since) = match replace(&mut self.state, State::Down(now)) {
+        let (mut pending, unwatched) = match replace(&mut self.state, State::Down(now)) {
             State::Up(session) => return Ok(session),
-            State::Connecting(pending, since) => (pending, since),
+            State::Connecting(pending, unwatched) => (pending, unwatched),
             State::Down(next) => match &self.resolved {
-                Some(resolved) if next <= now => (self.address.establish(resolved.clone()), now),
+                Some(resolved) if next <= now => {
+                    let unwatched = Arc::new(Unwatched::new());
+                    (self.address.establish(resolved.clone(), self.seen, Arc::clone(&unwatched)), unwatched)
+                }
                 _ => {
                     self.state = State::Down(next);
                     return down();
                 }
             },
         };
+        unwatched.look();
         match self.runtime.block_on(look(&mut None, &mut pending)) {
-            Some(Ok(session)) => {
-                self.pause = FIRST_PAUSE;
-                Ok(session)
-            }
-            Some(Err(reason)) => {
-                self.lose(&reason.text());
-                Err(reason)
-            }
-            None if since.elapsed() > self.timeout => {
-                self.lose("no connection in time");
-                down()
+            Some(outcome) => {
+                match &outcome {
+                    Ok(session) => self.enter(session),
+                    Err(reason) => self.lose(&reason.text()),
+                }
+                outcome
             }
             None => {
-                self.state = State::Connecting(pending, since);
+                self.state = State::Connecting(pending, unwatched);
                 down()
             }
         }

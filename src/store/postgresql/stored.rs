@@ -261,7 +261,7 @@ impl Store for DatabaseStore {
             pending
         });
         match answer {
-            Ok(None) => Ok(Some(false)),
+            Ok(None) => Ok(None),
             Ok(Some(now)) => Ok(Some(now.ok_or_else(|| self.removed())? != seen)),
             // The log has the beginning and the end of an outage.
             Err(Fault::Unreachable(_)) => Err(Error::DeviceError),
