@@ -24,6 +24,7 @@ mod support;
 
 mod administrator;
 mod control;
+mod failover;
 mod hosts;
 mod network;
 mod outage;

@@ -49,7 +49,7 @@ pub(super) struct Lineage {
 
 impl Lineage {
     /// Returns whether a server of the other lineage was promoted after this one.
-    fn is_before(self, other: Self) -> bool {
+    pub(super) fn is_before(self, other: Self) -> bool {
         self.system == other.system && self.timeline < other.timeline
     }
 }

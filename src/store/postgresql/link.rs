@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::Client;
+use tracing::warn;
 
 use super::connect::{Address, Lineage, Resolved, Session};
 use super::failure::{Fault, Outcome};
@@ -19,6 +20,9 @@ use crate::config::DatabaseRules;
 /// `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long an answer may take until another server may have become the primary.
+const LATE: Duration = Duration::from_secs(2);
 
 /// A question to the server. A later call reads the answer.
 pub(super) struct Asked<T> {
@@ -37,6 +41,9 @@ pub(super) struct Link {
     resolved: Option<Resolved>,
     /// The lineage of the server that was used last. An older one is not used any more.
     seen: Option<Lineage>,
+    /// Whether the server has no standby, or does not answer: a standby may be the primary now.
+    is_doubtful: bool,
+    search: Search,
     state: State,
     /// The pause after the next failure.
     pause: Duration,
@@ -50,6 +57,13 @@ enum State {
     /// A call that does not wait has begun to connect.
     Connecting(Pending<Session>, Arc<Unwatched>),
     Up(Session),
+}
+
+/// A search for a newer primary, while a session is in use.
+enum Search {
+    /// None runs. The next one may begin at this moment.
+    After(Instant),
+    Running(Pending<Session>, Arc<Unwatched>),
 }
 
 /// A session of the server during one call, and the end of the time that the call has.
@@ -80,6 +94,8 @@ impl Link {
             address: Address::new(rules)?,
             resolved: None,
             seen: None,
+            is_doubtful: false,
+            search: Search::After(Instant::now()),
             state: State::Down(Instant::now()),
             pause: FIRST_PAUSE,
             timeout: rules.timeout,
@@ -150,6 +166,7 @@ impl Link {
                 Err(Fault::Unreachable(format!("no answer in {:?}", self.timeout)))
             }
             None => {
+                self.is_doubtful |= question.since.elapsed() > LATE;
                 *asked = Some(question);
                 self.state = State::Up(session);
                 return Ok(None);
@@ -178,7 +195,7 @@ impl Link {
         match replace(&mut self.state, State::Down(now)) {
             State::Up(mut session) => {
                 if self.is_alive(&mut session) {
-                    return Ok(session);
+                    return Ok(self.newest(session));
                 }
                 drop(session);
                 self.connect()
@@ -224,6 +241,47 @@ impl Link {
     fn enter(&mut self, session: &Session) {
         self.pause = FIRST_PAUSE;
         self.seen = Some(session.lineage);
+        self.is_doubtful = false;
+    }
+
+    /// Takes note of whether the server has a standby. If it has none, another host of `store.url`
+    /// may be the primary now.
+    pub(super) fn note_standby(&mut self, has_standby: bool) {
+        self.is_doubtful = !has_standby;
+    }
+
+    /// Returns the session, or that of a newer primary. While the server is in doubt, looks for one
+    /// among the other hosts, without waiting.
+    fn newest(&mut self, session: Session) -> Session {
+        let Some(resolved) = self.resolved.as_ref().filter(|hosts| self.is_doubtful && hosts.len() > 1)
+        else {
+            return session;
+        };
+        let now = Instant::now();
+        let (mut pending, unwatched) = match replace(&mut self.search, Search::After(now + LONGEST_PAUSE)) {
+            Search::Running(pending, unwatched) => (pending, unwatched),
+            Search::After(next) if next <= now => {
+                let unwatched = Arc::new(Unwatched::new());
+                (self.address.establish(resolved.clone(), self.seen, Arc::clone(&unwatched)), unwatched)
+            }
+            wait => {
+                self.search = wait;
+                return session;
+            }
+        };
+        unwatched.look();
+        match self.runtime.block_on(look(&mut None, &mut pending)) {
+            Some(Ok(newer)) if session.lineage.is_before(newer.lineage) => {
+                warn!("another host of store.url is the primary now");
+                self.enter(&newer);
+                newer
+            }
+            Some(_) => session,
+            None => {
+                self.search = Search::Running(pending, unwatched);
+                session
+            }
+        }
     }
 
     /// Returns the session if there is one. Otherwise begins to connect, or continues.
@@ -231,7 +289,7 @@ impl Link {
         let now = Instant::now();
         let down = || Err(Fault::Unreachable("there is no connection".to_owned()));
         let (mut pending, unwatched) = match replace(&mut self.state, State::Down(now)) {
-            State::Up(session) => return Ok(session),
+            State::Up(session) => return Ok(self.newest(session)),
             State::Connecting(pending, unwatched) => (pending, unwatched),
             State::Down(next) => match &self.resolved {
                 Some(resolved) if next <= now => {

@@ -33,7 +33,7 @@ pub(super) struct DatabaseStore {
     database: Arc<Database>,
     serial: String,
     /// The question for the change number. A later call reads its answer.
-    asked: Mutex<Option<Asked<Option<Change>>>>,
+    asked: Mutex<Option<Asked<Answer>>>,
     /// Records that were read before their use.
     records: Mutex<HashMap<i64, Vec<u8>>>,
     /// The tags of the rows that were loaded last.
@@ -91,11 +91,19 @@ impl DatabaseStore {
     }
 }
 
-/// Reads the change number; `None` if the database has no such token.
-async fn change(client: &Client, serial: &str) -> Outcome<Option<Change>> {
-    let sql = "SELECT change FROM token WHERE serial = $1";
-    let found = client.query_typed_opt(sql, &[(&serial, Type::TEXT)]).await?;
-    Ok(found.map(|row| row.try_get(0)).transpose()?.map(Change))
+/// The answer to the question for the change number.
+struct Answer {
+    /// `None` if the database has no such token.
+    change: Option<Change>,
+    has_standby: bool,
+}
+
+/// Reads the change number, and whether the server has a standby.
+async fn ask(client: &Client, serial: &str) -> Outcome<Answer> {
+    let sql =
+        "SELECT (SELECT change FROM token WHERE serial = $1), EXISTS (SELECT FROM pg_stat_get_wal_senders())";
+    let found = client.query_typed_one(sql, &[(&serial, Type::TEXT)]).await?;
+    Ok(Answer { change: found.try_get::<_, Option<i64>>(0)?.map(Change), has_standby: found.try_get(1)? })
 }
 
 impl Store for DatabaseStore {
@@ -236,8 +244,9 @@ impl Store for DatabaseStore {
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {
-        let now = self.database.run("look for changes", async |client| change(client, &self.serial).await)?;
-        let now = now.ok_or_else(|| self.removed())?;
+        let answer = self.database.run("look for changes", async |client| ask(client, &self.serial).await)?;
+        lock(&self.database.link).note_standby(answer.has_standby);
+        let now = answer.change.ok_or_else(|| self.removed())?;
         *lock(&self.noted) = Some(now);
         Ok(now != seen)
     }
@@ -257,12 +266,15 @@ impl Store for DatabaseStore {
         let mut asked = lock(&self.asked);
         let answer = link.ask_without_wait(&mut asked, |client| {
             let serial = self.serial.clone();
-            let pending: Pending<_> = Box::pin(async move { change(&client, &serial).await });
+            let pending: Pending<_> = Box::pin(async move { ask(&client, &serial).await });
             pending
         });
         match answer {
             Ok(None) => Ok(None),
-            Ok(Some(now)) => Ok(Some(now.ok_or_else(|| self.removed())? != seen)),
+            Ok(Some(answer)) => {
+                link.note_standby(answer.has_standby);
+                Ok(Some(answer.change.ok_or_else(|| self.removed())? != seen))
+            }
             // The log has the beginning and the end of an outage.
             Err(Fault::Unreachable(_)) => Err(Error::DeviceError),
             Err(reason) => Err(reason.log("look for changes")),
