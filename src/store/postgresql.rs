@@ -14,6 +14,7 @@ mod attempt;
 mod connect;
 mod examine;
 mod failure;
+mod guard;
 mod link;
 mod outage;
 mod rows;

@@ -25,6 +25,7 @@ mod support;
 mod administrator;
 mod control;
 mod failover;
+mod hostile;
 mod hosts;
 mod network;
 mod outage;

@@ -16,6 +16,7 @@ use tokio_postgres::{Client, Config, NoTls};
 use tracing::warn;
 
 use super::failure::{Fault, Outcome};
+use super::guard::Guarded;
 use super::tls::{Connector, Tls};
 use super::wire::{Pending, Unwatched, Wire, drive};
 use crate::config::{CommitLevel, DatabaseRules, SealingSource};
@@ -83,7 +84,8 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn new(rules: &DatabaseRules) -> Outcome<Self> {
-        let mut config: Config = rules.url.parse()?;
+        // The module always does what libpq calls `verify-full`. The client library has no such value.
+        let mut config: Config = rules.url.replace("sslmode=verify-full", "sslmode=require").parse()?;
         if config.get_hosts().is_empty() {
             return Err(refuse("store.url names no host"));
         }
@@ -204,6 +206,7 @@ async fn open(
         Target::Unix(path) => {
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
             let socket = Socket::register(stream.as_raw_fd());
+            let stream = Guarded::new(stream);
             let (client, wire) = config.ssl_mode(SslMode::Disable).connect_raw(stream, NoTls).await?;
             (socket, client, Box::pin(wire))
         }
@@ -213,7 +216,7 @@ async fn open(
             let socket = Socket::register(stream.as_raw_fd());
             match connector(&config, address, tls, name)? {
                 None => {
-                    let (client, wire) = config.connect_raw(stream, NoTls).await?;
+                    let (client, wire) = config.connect_raw(Guarded::new(stream), NoTls).await?;
                     (socket, client, Box::pin(wire))
                 }
                 Some(connector) => {

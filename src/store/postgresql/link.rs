@@ -206,7 +206,7 @@ impl Link {
             }
             State::Down(next) if next > now => {
                 self.state = State::Down(next);
-                Err(Fault::Unreachable("the server could not be reached a moment ago".to_owned()))
+                Err(Fault::Paused)
             }
             State::Down(_) => self.connect(),
         }
@@ -287,7 +287,6 @@ impl Link {
     /// Returns the session if there is one. Otherwise begins to connect, or continues.
     fn session_without_wait(&mut self) -> Outcome<Session> {
         let now = Instant::now();
-        let down = || Err(Fault::Unreachable("there is no connection".to_owned()));
         let (mut pending, unwatched) = match replace(&mut self.state, State::Down(now)) {
             State::Up(session) => return Ok(self.newest(session)),
             State::Connecting(pending, unwatched) => (pending, unwatched),
@@ -298,7 +297,7 @@ impl Link {
                 }
                 _ => {
                     self.state = State::Down(next);
-                    return down();
+                    return Err(Fault::Paused);
                 }
             },
         };
@@ -313,7 +312,7 @@ impl Link {
             }
             None => {
                 self.state = State::Connecting(pending, unwatched);
-                down()
+                Err(Fault::Paused)
             }
         }
     }
@@ -326,7 +325,10 @@ impl Link {
 
     /// Notes that the server cannot be reached. The next try is after a pause.
     fn lose(&mut self, reason: &str) {
-        self.outage.begin(reason);
+        // Without an earlier connection there are no keys in memory.
+        if self.seen.is_some() {
+            self.outage.begin(reason);
+        }
         self.state = State::Down(Instant::now() + self.pause);
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }

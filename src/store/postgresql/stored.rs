@@ -276,7 +276,7 @@ impl Store for DatabaseStore {
                 Ok(Some(answer.change.ok_or_else(|| self.removed())? != seen))
             }
             // The log has the beginning and the end of an outage.
-            Err(Fault::Unreachable(_)) => Err(Error::DeviceError),
+            Err(Fault::Unreachable(_) | Fault::Paused) => Err(Error::DeviceError),
             Err(reason) => Err(reason.log("look for changes")),
         }
     }
