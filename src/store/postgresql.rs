@@ -23,6 +23,7 @@ mod stored;
 mod tls;
 mod transaction;
 mod transfer;
+mod unasked;
 mod wire;
 
 use std::path::Path;

@@ -106,3 +106,27 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     until_ok(|| one.find_init(session, &none().template()));
     sign().expect("a signature");
 }
+
+#[test]
+fn a_change_whose_wait_for_the_standby_was_cancelled_is_not_acknowledged() {
+    let Some(server) = own_server("cancelled") else { return };
+    let one = host(&server, "");
+    let session = one.user();
+    // There is no such standby, so each commit waits.
+    wait_for_standby(&server, "missing");
+    let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    thread::scope(|scope| {
+        let created = scope.spawn(|| one.create(session, &data("new").stored()));
+        jeton_child::until(BACK, "the commit does not wait", || server.sql(cancel) != "0");
+        assert_eq!(created.join().expect("a thread"), Err(Error::DeviceError));
+    });
+    // The server has made the change.
+    assert_eq!(one.find(session, &data("new").stored()).len(), 1);
+}
+
+fn wait_for_standby(server: &Server, name: &str) {
+    server.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    server.sql("SELECT pg_reload_conf()");
+    let is_set = || server.sql("SHOW synchronous_standby_names") == name;
+    jeton_child::until(BACK, "the server keeps its setting", is_set);
+}

@@ -18,6 +18,7 @@ use tracing::warn;
 use super::failure::{Fault, Outcome};
 use super::guard::Guarded;
 use super::tls::{Connector, Tls};
+use super::unasked::{Unasked, wire};
 use super::wire::{Pending, Unwatched, Wire, drive};
 use crate::config::{CommitLevel, DatabaseRules, SealingSource};
 use crate::store::fork::Socket;
@@ -37,6 +38,7 @@ pub(super) struct Session {
     pub(super) client: Arc<Client>,
     /// `None` after the server has closed the connection.
     pub(super) wire: Option<Wire>,
+    pub(super) unasked: Arc<Unasked>,
     pub(super) lineage: Lineage,
 }
 
@@ -75,11 +77,17 @@ impl Display for Target {
 
 /// The configured address, and how to log in there.
 pub(super) struct Address {
-    config: Config,
     password: Option<SealingSource>,
-    least: CommitLevel,
     timeout: Duration,
+    login: Login,
+}
+
+/// What each connection needs, and what its server must have.
+#[derive(Clone)]
+struct Login {
+    config: Config,
     tls: Option<Tls>,
+    least: CommitLevel,
 }
 
 impl Address {
@@ -103,18 +111,18 @@ impl Address {
             config.application_name("jeton");
         }
         let tls = Tls::new(rules).map_err(|reason| refuse(&reason))?;
-        let (password, least) = (rules.password.clone(), rules.least_commit);
-        Ok(Self { config, password, least, timeout: rules.timeout, tls })
+        let login = Login { config, tls, least: rules.least_commit };
+        Ok(Self { password: rules.password.clone(), timeout: rules.timeout, login })
     }
 
     pub(super) fn hosts(&self) -> usize {
-        self.config.get_hosts().len()
+        self.login.config.get_hosts().len()
     }
 
     /// Looks up the names of the hosts. Waits for the resolver of the system.
     pub(super) fn resolve(&self) -> Outcome<Resolved> {
-        let (ports, mut targets) = (self.config.get_ports(), Vec::new());
-        for (number, host) in self.config.get_hosts().iter().enumerate() {
+        let (ports, mut targets) = (self.login.config.get_ports(), Vec::new());
+        for (number, host) in self.login.config.get_hosts().iter().enumerate() {
             let port = ports.get(number).or(ports.first()).copied().unwrap_or(PORT);
             match host {
                 Host::Unix(directory) => {
@@ -143,21 +151,20 @@ impl Address {
         seen: Option<Lineage>,
         unwatched: Arc<Unwatched>,
     ) -> Pending<Session> {
-        let mut config = self.config.clone();
+        let (mut login, limit) = (self.login.clone(), self.timeout);
         let password = self.password.as_ref().map(read_secret).transpose();
-        let (least, limit, tls) = (self.least, self.timeout, self.tls.clone());
         Box::pin(async move {
             let password = password.map_err(|reason| refuse(&format!("store.password: {reason}")))?;
             if let Some(password) = &password {
-                config.password(password.trim_ascii_end());
+                login.config.password(password.trim_ascii_end());
             }
             let began = Instant::now();
             let mut wait = limit / u32::try_from(targets.len()).unwrap_or(1);
             let mut reasons: Vec<_> = targets.iter().map(|_| "no answer in time".to_owned()).collect();
             let mut newest: Option<Session> = None;
-            let (config, tls) = (&config, tls.as_ref());
+            let login = &login;
             let mut tries: FuturesUnordered<_> = (targets.iter().enumerate())
-                .map(|(number, target)| async move { (number, open(target, config, tls, least).await) })
+                .map(|(number, target)| async move { (number, login.open(target).await) })
                 .collect();
             while let Some(Some((number, opened))) = unwatched.limit(wait, tries.next()).await {
                 match opened {
@@ -193,90 +200,84 @@ impl Session {
     }
 }
 
-/// Opens a connection and checks the server. Returns the reason if it is not to be used.
-async fn open(
-    target: &Target,
-    config: &Config,
-    tls: Option<&Tls>,
-    least: CommitLevel,
-) -> Outcome<Result<Session, String>> {
-    let unreachable = |reason: std::io::Error| Fault::Unreachable(reason.to_string());
-    let mut config = config.clone();
-    let (socket, client, wire): (_, _, Wire) = match target {
-        Target::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            let socket = Socket::register(stream.as_raw_fd());
-            let stream = Guarded::new(stream);
-            let (client, wire) = config.ssl_mode(SslMode::Disable).connect_raw(stream, NoTls).await?;
-            (socket, client, Box::pin(wire))
-        }
-        Target::Tcp { name, address } => {
-            let stream = TcpStream::connect(address).await.map_err(unreachable)?;
-            stream.set_nodelay(true).map_err(unreachable)?;
-            let socket = Socket::register(stream.as_raw_fd());
-            match connector(&config, address, tls, name)? {
-                None => {
-                    let (client, wire) = config.connect_raw(Guarded::new(stream), NoTls).await?;
-                    (socket, client, Box::pin(wire))
-                }
-                Some(connector) => {
-                    let (client, wire) =
-                        config.ssl_mode(SslMode::Require).connect_raw(stream, connector).await?;
-                    (socket, client, Box::pin(wire))
+impl Login {
+    /// Opens a connection and checks the server. Returns the reason if it is not to be used.
+    async fn open(&self, target: &Target) -> Outcome<Result<Session, String>> {
+        let unreachable = |reason: std::io::Error| Fault::Unreachable(reason.to_string());
+        let (mut config, unasked) = (self.config.clone(), Arc::default());
+        let (socket, client, wire): (_, _, Wire) = match target {
+            Target::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                let socket = Socket::register(stream.as_raw_fd());
+                let stream = Guarded::new(stream);
+                let (client, connection) =
+                    config.ssl_mode(SslMode::Disable).connect_raw(stream, NoTls).await?;
+                (socket, client, wire(connection, &unasked))
+            }
+            Target::Tcp { name, address } => {
+                let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+                stream.set_nodelay(true).map_err(unreachable)?;
+                let socket = Socket::register(stream.as_raw_fd());
+                match self.connector(address, name)? {
+                    None => {
+                        let (client, connection) = config.connect_raw(Guarded::new(stream), NoTls).await?;
+                        (socket, client, wire(connection, &unasked))
+                    }
+                    Some(connector) => {
+                        let (client, connection) =
+                            config.ssl_mode(SslMode::Require).connect_raw(stream, connector).await?;
+                        (socket, client, wire(connection, &unasked))
+                    }
                 }
             }
-        }
-    };
-    let (client, mut wire) = (Arc::new(client), Some(wire));
-    let checked = drive(&mut wire, check(&client, least)).await?;
-    Ok(checked.map(|lineage| Session { _socket: socket, client, wire, lineage }))
-}
-
-/// Returns the TLS of a connection; `None` if the address disables TLS, which is allowed only for a
-/// server on the same host.
-fn connector(
-    config: &Config,
-    address: &SocketAddr,
-    tls: Option<&Tls>,
-    name: &str,
-) -> Outcome<Option<Connector>> {
-    if config.get_ssl_mode() == SslMode::Disable {
-        return match address.ip().is_loopback() {
-            true => Ok(None),
-            false => Err(refuse("sslmode=disable is allowed for servers on the same host only")),
         };
+        let (client, mut wire) = (Arc::new(client), Some(wire));
+        let checked = drive(&mut wire, self.check(&client)).await?;
+        Ok(checked.map(|lineage| Session { _socket: socket, client, wire, unasked, lineage }))
     }
-    let tls = tls.ok_or_else(|| refuse("a connection over TCP needs TLS: set store.ca-file"))?;
-    tls.connector(name).map(Some).map_err(|reason| refuse(&reason))
-}
 
-/// Checks that the server accepts changes, and that an acknowledged change is as durable as the
-/// configuration demands. Returns the reason if it is not to be used.
-async fn check(client: &Client, least: CommitLevel) -> Outcome<Result<Lineage, String>> {
-    // The setting is set to its own value, so that a later change of the server's configuration
-    // does not lower it in this session. The control file has the new timeline only after a
-    // checkpoint, but the name of the current segment of the log has it at once.
-    let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
-                   set_config('synchronous_commit', current_setting('synchronous_commit'), false),
-                   coalesce(current_setting('fsync', true), 'on') = 'on',
-                   (SELECT system_identifier FROM pg_control_system()),
-                   CASE WHEN pg_is_in_recovery() THEN 0
-                        ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END";
-    let row = client.query_typed_one(sql, &[]).await?;
-    let (is_standby, is_read_only): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-    if is_standby || is_read_only {
-        return Ok(Err("the server is a standby, which accepts no changes".to_owned()));
+    /// Returns the TLS of a connection; `None` if the address disables TLS, which is allowed only for
+    /// a server on the same host.
+    fn connector(&self, address: &SocketAddr, name: &str) -> Outcome<Option<Connector>> {
+        if self.config.get_ssl_mode() == SslMode::Disable {
+            return match address.ip().is_loopback() {
+                true => Ok(None),
+                false => Err(refuse("sslmode=disable is allowed for servers on the same host only")),
+            };
+        }
+        let tls = self.tls.as_ref();
+        let tls = tls.ok_or_else(|| refuse("a connection over TCP needs TLS: set store.ca-file"))?;
+        tls.connector(name).map(Some).map_err(|reason| refuse(&reason))
     }
-    let found: &str = row.try_get(2)?;
-    if CommitLevel::named(found).is_none_or(|found| found < least) {
-        return Ok(Err(format!(
-            "the server has synchronous_commit = {found}, which is less than [store] least-commit"
-        )));
+
+    /// Checks that the server accepts changes, and that an acknowledged change is as durable as the
+    /// configuration demands. Returns the reason if it is not to be used.
+    async fn check(&self, client: &Client) -> Outcome<Result<Lineage, String>> {
+        // The setting is set to its own value, so that a later change of the server's configuration
+        // does not lower it in this session. The control file has the new timeline only after a
+        // checkpoint, but the name of the current segment of the log has it at once.
+        let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+                       set_config('synchronous_commit', current_setting('synchronous_commit'), false),
+                       coalesce(current_setting('fsync', true), 'on') = 'on',
+                       (SELECT system_identifier FROM pg_control_system()),
+                       CASE WHEN pg_is_in_recovery() THEN 0
+                            ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END";
+        let row = client.query_typed_one(sql, &[]).await?;
+        let (is_standby, is_read_only): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+        if is_standby || is_read_only {
+            return Ok(Err("the server is a standby, which accepts no changes".to_owned()));
+        }
+        let found: &str = row.try_get(2)?;
+        if CommitLevel::named(found).is_none_or(|found| found < self.least) {
+            return Ok(Err(format!(
+                "the server has synchronous_commit = {found}, which is less than [store] least-commit"
+            )));
+        }
+        if !row.try_get::<_, bool>(3)? {
+            warn!("the server has fsync = off: a crash of its operating system loses changes");
+        }
+        Ok(Ok(Lineage { system: row.try_get(4)?, timeline: row.try_get(5)? }))
     }
-    if !row.try_get::<_, bool>(3)? {
-        warn!("the server has fsync = off: a crash of its operating system loses changes");
-    }
-    Ok(Ok(Lineage { system: row.try_get(4)?, timeline: row.try_get(5)? }))
 }
 
 /// Returns the reason why no server is used.

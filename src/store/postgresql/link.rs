@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::Client;
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::connect::{Address, Lineage, Resolved, Session};
 use super::failure::{Fault, Outcome};
 use super::outage::Outage;
 use super::wire::{Pending, Unwatched, drive, listen, look};
 use crate::config::DatabaseRules;
+use crate::error::Error;
 
 /// The pause before the first new try after a failure. Each later pause is twice as long, up to
 /// `LONGEST_PAUSE`.
@@ -139,8 +140,14 @@ impl Link {
         let session = self.session()?;
         let end = Instant::now() + limit;
         let mut exchange = Exchange { runtime: &self.runtime, session, limit, end };
-        let outcome = work(&mut exchange);
+        let mut outcome = work(&mut exchange);
         let session = exchange.session;
+        if session.unasked.take_ended_wait() && outcome.is_ok() {
+            error!(
+                "the server ended the wait of a commit for its standby: the change may be lost in a failover"
+            );
+            outcome = Err(Fault::Refused(Error::DeviceError));
+        }
         self.keep(session, &outcome);
         outcome
     }
