@@ -131,6 +131,12 @@ pub trait Store: Send + Sync {
         self.changed_since(seen).map(Some)
     }
 
+    /// Returns whether a server announces the commits of other processes, so that
+    /// [`noticed_since`](Self::noticed_since) costs little until there is one.
+    fn announces_commits(&self) -> bool {
+        false
+    }
+
     /// Returns whether the store cannot be reached now, and the configuration allows the use of the
     /// keys in memory meanwhile.
     fn is_outage_allowed(&self) -> bool {

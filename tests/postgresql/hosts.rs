@@ -34,6 +34,44 @@ fn a_host_that_only_signs_notices_a_destroyed_key_in_time() {
     assert_eq!(sign().err(), Some(Error::KeyHandleInvalid));
 }
 
+/// Without announcements, a host would notice a change after half a second on average.
+#[test]
+fn a_host_that_only_signs_gets_the_announcement_of_a_destroyed_key() {
+    const KEYS: usize = 21;
+    const SOON: Duration = Duration::from_millis(300);
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let two = another(&one, "");
+    let (mine, yours) = (one.user(), two.user());
+    let labels: Vec<_> = (0..KEYS).map(|number| format!("pair {number}")).collect();
+    for label in &labels {
+        pair(&one, mine, Kind::P256, &none().stored().label(label));
+    }
+    let key = |client: &Client, session, label: &str| {
+        client.find_one(session, &none().label(label).number(A::CLASS, ObjectClass::PRIVATE_KEY.0))
+    };
+    let mut delays: Vec<_> = (labels.iter())
+        .map(|label| {
+            let (own, other) = (key(&one, mine, label), key(&two, yours, label));
+            let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), other, b"data");
+            let begin = Instant::now();
+            while begin.elapsed() < SOON {
+                sign().expect("a signature");
+                thread::sleep(Duration::from_millis(5));
+            }
+            one.destroy_object(mine, own).expect("the key");
+            let start = Instant::now();
+            while sign().is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            start.elapsed()
+        })
+        .collect();
+    delays.sort();
+    println!("noticed after {delays:?}");
+    assert!(delays[KEYS / 2] < SOON, "{delays:?}");
+}
+
 #[test]
 fn a_new_token_key_ends_the_login_of_every_host_and_keeps_the_objects() {
     let Some(server) = server() else { return };

@@ -88,6 +88,8 @@ struct Login {
     config: Config,
     tls: Option<Tls>,
     least: CommitLevel,
+    /// The schema of the tables. Commits are announced on a channel with this name.
+    schema: String,
 }
 
 impl Address {
@@ -99,10 +101,12 @@ impl Address {
         }
         let milliseconds = rules.timeout.as_millis();
         // A function of another schema never replaces one of PostgreSQL. `begin` in
-        // `transaction.rs` says why there is no statement_timeout.
+        // `transaction.rs` says why there is no statement_timeout. A process that does not use its
+        // tokens reads no announcement. After this time with a full buffer, in milliseconds, the
+        // server ends its connection, and can forget the announcements.
         let options = format!(
             "{} -c search_path=pg_catalog,{},pg_temp -c statement_timeout=0 -c lock_timeout={milliseconds} \
-             -c idle_in_transaction_session_timeout={milliseconds}",
+             -c idle_in_transaction_session_timeout={milliseconds} -c tcp_user_timeout=60000",
             config.get_options().unwrap_or_default(),
             rules.schema
         );
@@ -111,8 +115,12 @@ impl Address {
             config.application_name("jeton");
         }
         let tls = Tls::new(rules).map_err(|reason| refuse(&reason))?;
-        let login = Login { config, tls, least: rules.least_commit };
+        let login = Login { config, tls, least: rules.least_commit, schema: rules.schema.clone() };
         Ok(Self { password: rules.password.clone(), timeout: rules.timeout, login })
+    }
+
+    pub(super) fn schema(&self) -> &str {
+        &self.login.schema
     }
 
     pub(super) fn hosts(&self) -> usize {
@@ -232,7 +240,7 @@ impl Login {
             }
         };
         let (client, mut wire) = (Arc::new(client), Some(wire));
-        let checked = drive(&mut wire, self.check(&client)).await?;
+        let checked = drive(&mut wire, self.check(&client, &unasked)).await?;
         Ok(checked.map(|lineage| Session { _socket: socket, client, wire, unasked, lineage }))
     }
 
@@ -251,8 +259,9 @@ impl Login {
     }
 
     /// Checks that the server accepts changes, and that an acknowledged change is as durable as the
-    /// configuration demands. Returns the reason if it is not to be used.
-    async fn check(&self, client: &Client) -> Outcome<Result<Lineage, String>> {
+    /// configuration demands. Returns the reason if it is not to be used. Asks the server to
+    /// announce commits.
+    async fn check(&self, client: &Client, unasked: &Unasked) -> Outcome<Result<Lineage, String>> {
         // The setting is set to its own value, so that a later change of the server's configuration
         // does not lower it in this session. The control file has the new timeline only after a
         // checkpoint, but the name of the current segment of the log has it at once.
@@ -261,7 +270,8 @@ impl Login {
                        coalesce(current_setting('fsync', true), 'on') = 'on',
                        (SELECT system_identifier FROM pg_control_system()),
                        CASE WHEN pg_is_in_recovery() THEN 0
-                            ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END";
+                            ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
+                       pg_backend_pid()";
         let row = client.query_typed_one(sql, &[]).await?;
         let (is_standby, is_read_only): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
         if is_standby || is_read_only {
@@ -276,6 +286,8 @@ impl Login {
         if !row.try_get::<_, bool>(3)? {
             warn!("the server has fsync = off: a crash of its operating system loses changes");
         }
+        unasked.set_process(row.try_get(6)?);
+        client.batch_execute(&format!("LISTEN {}", self.schema)).await?;
         Ok(Ok(Lineage { system: row.try_get(4)?, timeline: row.try_get(5)? }))
     }
 }

@@ -22,6 +22,8 @@ use crate::error::Error;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// The time between two questions.
+const EACH: Duration = Duration::from_secs(1);
 /// How long an answer may take until another server may have become the primary.
 const LATE: Duration = Duration::from_secs(2);
 
@@ -29,8 +31,18 @@ const LATE: Duration = Duration::from_secs(2);
 pub(super) struct Asked<T> {
     /// The connection on which it was asked.
     client: Arc<Client>,
-    answer: Pending<T>,
+    /// `None` after the answer.
+    answer: Option<Pending<T>>,
     since: Instant,
+}
+
+/// What a call found out that does not wait.
+pub(super) enum News<T> {
+    Answer(T),
+    /// A question has no answer yet.
+    Waiting,
+    /// No question is due, and the server has announced no commit.
+    Quiet,
 }
 
 /// The connection, open or not.
@@ -152,36 +164,62 @@ impl Link {
         outcome
     }
 
-    /// Looks for the answer to an earlier question. If none is waiting for its answer, asks. Returns
-    /// `None` if there is no answer yet. Does not wait: a lost connection is opened again step by
-    /// step.
+    /// Looks for the answer to an earlier question. If none is waiting for its answer, asks: once a
+    /// second, and after an announcement of a commit of the token. Does not wait: a lost connection
+    /// is opened again step by step.
     pub(super) fn ask_without_wait<T>(
         &mut self,
+        serial: &str,
         asked: &mut Option<Asked<T>>,
         ask: impl FnOnce(Arc<Client>) -> Pending<T>,
-    ) -> Outcome<Option<T>> {
+    ) -> Outcome<News<T>> {
         let mut session = self.session_without_wait()?;
         // The server will not answer a question on an earlier connection.
         let earlier = asked.take().filter(|asked| Arc::ptr_eq(&asked.client, &session.client));
-        let mut question = earlier.unwrap_or_else(|| {
-            let client = Arc::clone(&session.client);
-            Asked { answer: ask(Arc::clone(&client)), client, since: Instant::now() }
-        });
-        let answer = self.runtime.block_on(look(&mut session.wire, &mut question.answer));
-        let outcome = match answer {
-            None if question.since.elapsed() > self.timeout => {
+        let (mut answer, since) = match earlier {
+            Some(Asked { answer: Some(answer), since, .. }) => (answer, since),
+            earlier => {
+                self.runtime.block_on(listen(&mut session.wire));
+                let is_announced = session.unasked.take_announced(serial);
+                let is_due = |asked: &Asked<T>| asked.since.elapsed() >= EACH;
+                if session.wire.is_some() && !is_announced && !earlier.as_ref().is_none_or(is_due) {
+                    *asked = earlier;
+                    self.state = State::Up(session);
+                    return Ok(News::Quiet);
+                }
+                (ask(Arc::clone(&session.client)), Instant::now())
+            }
+        };
+        let found = self.runtime.block_on(look(&mut session.wire, &mut answer));
+        let answer = found.is_none().then_some(answer);
+        *asked = Some(Asked { client: Arc::clone(&session.client), answer, since });
+        let outcome = match found {
+            Some(found) => found.map(News::Answer),
+            None if since.elapsed() > self.timeout => {
                 Err(Fault::Unreachable(format!("no answer in {:?}", self.timeout)))
             }
             None => {
-                self.is_doubtful |= question.since.elapsed() > LATE;
-                *asked = Some(question);
+                self.is_doubtful |= since.elapsed() > LATE;
                 self.state = State::Up(session);
-                return Ok(None);
+                return Ok(News::Waiting);
             }
-            Some(outcome) => outcome.map(Some),
         };
         self.keep(session, &outcome);
         outcome
+    }
+
+    /// Announces a commit of a token to the other hosts. Does not wait for the server.
+    ///
+    /// In the transaction of the commit, `NOTIFY` would make all commits of the database follow each
+    /// other. An announcement that is lost delays the news until the next question.
+    pub(super) fn announce(&mut self, serial: &str) {
+        let State::Up(session) = &mut self.state else { return };
+        let schema = self.address.schema();
+        let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {schema}, '{serial}'; COMMIT");
+        let client = Arc::clone(&session.client);
+        let mut sent: Pending<()> = Box::pin(async move { Ok(client.batch_execute(&sql).await?) });
+        // The answer is skipped when it comes.
+        self.runtime.block_on(look(&mut session.wire, &mut sent));
     }
 
     /// Keeps the session after this outcome of work on it, unless the connection was lost.

@@ -15,7 +15,7 @@ use super::Database;
 use super::attempt::Running;
 use super::examine;
 use super::failure::{Fault, Outcome};
-use super::link::Asked;
+use super::link::{Asked, News};
 use super::rows::{self, HEADER};
 use super::transaction::{self, Ended, OpenTransaction, execute};
 use super::wire::Pending;
@@ -123,7 +123,9 @@ impl Store for DatabaseStore {
     fn initialize(&self, header: &Header) -> Result<()> {
         lock(&self.records).clear();
         lock(&self.last).take();
-        self.database.run("initialise", async |client| transaction::initialize(client, header).await)
+        self.database.run("initialise", async |client| transaction::initialize(client, header).await)?;
+        self.database.announce(&self.serial);
+        Ok(())
     }
 
     fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
@@ -232,6 +234,7 @@ impl Store for DatabaseStore {
         if let Ended::Committed(before, state) = ended {
             let is_alone = last.is_none_or(|last| last.state.change == before);
             *lock(&self.last) = Some(LastState { state, is_alone });
+            self.database.announce(&self.serial);
         }
         Ok(())
     }
@@ -264,14 +267,15 @@ impl Store for DatabaseStore {
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
         let mut asked = lock(&self.asked);
-        let answer = link.ask_without_wait(&mut asked, |client| {
+        let answer = link.ask_without_wait(&self.serial, &mut asked, |client| {
             let serial = self.serial.clone();
             let pending: Pending<_> = Box::pin(async move { ask(&client, &serial).await });
             pending
         });
         match answer {
-            Ok(None) => Ok(None),
-            Ok(Some(answer)) => {
+            Ok(News::Waiting) => Ok(None),
+            Ok(News::Quiet) => Ok(Some(false)),
+            Ok(News::Answer(answer)) => {
                 link.note_standby(answer.has_standby);
                 Ok(Some(answer.change.ok_or_else(|| self.removed())? != seen))
             }
@@ -279,6 +283,10 @@ impl Store for DatabaseStore {
             Err(Fault::Unreachable(_) | Fault::Paused) => Err(Error::DeviceError),
             Err(reason) => Err(reason.log("look for changes")),
         }
+    }
+
+    fn announces_commits(&self) -> bool {
+        true
     }
 
     fn is_outage_allowed(&self) -> bool {
