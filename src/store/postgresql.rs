@@ -127,10 +127,14 @@ impl Database {
             Purpose::Write | Purpose::Erase => (link.timeout(), RETRIES),
             Purpose::Rewrite => (LONGEST_WORK, 0),
         };
+        let requires_standby = link.requires_standby();
         let outcome = link.exchange(limit, |exchange| {
             let mut left = retries;
             loop {
                 let reason = match work(exchange) {
+                    Ok(done) if requires_standby => {
+                        return exchange.run(connect::expect_standby).map(|()| done);
+                    }
                     Ok(done) => return Ok(done),
                     Err(reason) if reason.is_lost() => return Err(reason),
                     Err(reason) => reason,

@@ -124,6 +124,26 @@ fn a_change_whose_wait_for_the_standby_was_cancelled_is_not_acknowledged() {
     assert_eq!(one.find(session, &data("new").stored()).len(), 1);
 }
 
+#[test]
+fn a_server_that_waits_for_no_standby_is_refused_if_the_configuration_says_so() {
+    let Some(server) = own_server("standby") else { return };
+    let one = host(&server, "");
+    let session = one.user();
+    let strict = ", store = { require-standby = true }";
+    let directory = Arc::clone(&one.directory);
+    let start = || Client::start(&directory, &directory.parameters(crate::provider(), strict));
+    assert_eq!(start().err(), Some(Error::DeviceError));
+    // With this level a commit does not wait for the standby, which does not exist.
+    server.sql("ALTER ROLE postgres SET synchronous_commit = 'local'");
+    wait_for_standby(&server, "missing");
+    let two = another(&one, ", store = { require-standby = true, least-commit = 'local' }");
+    let yours = two.user();
+    two.create(yours, &data("first").stored()).expect("data");
+    wait_for_standby(&server, "");
+    assert_eq!(two.create(yours, &data("second").stored()), Err(Error::DeviceError));
+    one.create(session, &data("third").stored()).expect("data of a host without the key");
+}
+
 fn wait_for_standby(server: &Server, name: &str) {
     server.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
     server.sql("SELECT pg_reload_conf()");

@@ -27,6 +27,9 @@ use crate::store::seal::sealing_key::read_secret;
 /// The port of a server if the address names none.
 const PORT: u16 = 5432;
 
+const NO_STANDBY: &str =
+    "the server waits for no standby (synchronous_standby_names), and [store] require-standby demands it";
+
 /// How long the other hosts may take after one of them has answered. If this is longer, they get
 /// twice the time of the host that answered.
 const GRACE: Duration = Duration::from_millis(300);
@@ -88,6 +91,7 @@ struct Login {
     config: Config,
     tls: Option<Tls>,
     least: CommitLevel,
+    require_standby: bool,
     /// The schema of the tables. Commits are announced on a channel with this name.
     schema: String,
 }
@@ -115,8 +119,13 @@ impl Address {
             config.application_name("jeton");
         }
         let tls = Tls::new(rules).map_err(|reason| refuse(&reason))?;
-        let login = Login { config, tls, least: rules.least_commit, schema: rules.schema.clone() };
+        let (least, require_standby) = (rules.least_commit, rules.require_standby);
+        let login = Login { config, tls, least, require_standby, schema: rules.schema.clone() };
         Ok(Self { password: rules.password.clone(), timeout: rules.timeout, login })
+    }
+
+    pub(super) fn requires_standby(&self) -> bool {
+        self.login.require_standby
     }
 
     pub(super) fn schema(&self) -> &str {
@@ -271,7 +280,7 @@ impl Login {
                        (SELECT system_identifier FROM pg_control_system()),
                        CASE WHEN pg_is_in_recovery() THEN 0
                             ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
-                       pg_backend_pid()";
+                       pg_backend_pid(), current_setting('synchronous_standby_names') <> ''";
         let row = client.query_typed_one(sql, &[]).await?;
         let (is_standby, is_read_only): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
         if is_standby || is_read_only {
@@ -283,12 +292,25 @@ impl Login {
                 "the server has synchronous_commit = {found}, which is less than [store] least-commit"
             )));
         }
+        if self.require_standby && !row.try_get::<_, bool>(7)? {
+            return Ok(Err(NO_STANDBY.to_owned()));
+        }
         if !row.try_get::<_, bool>(3)? {
             warn!("the server has fsync = off: a crash of its operating system loses changes");
         }
         unasked.set_process(row.try_get(6)?);
         client.batch_execute(&format!("LISTEN {}", self.schema)).await?;
         Ok(Ok(Lineage { system: row.try_get(4)?, timeline: row.try_get(5)? }))
+    }
+}
+
+/// Checks after a commit that the server still waits for a standby. A manager such as Patroni may
+/// end this when the last standby is lost.
+pub(super) async fn expect_standby(client: &Client) -> Outcome<()> {
+    let sql = "SELECT current_setting('synchronous_standby_names') <> ''";
+    match client.query_typed_one(sql, &[]).await?.try_get(0)? {
+        true => Ok(()),
+        false => Err(Fault::Unreachable(NO_STANDBY.to_owned())),
     }
 }
 

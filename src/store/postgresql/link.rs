@@ -123,6 +123,10 @@ impl Link {
         self.address.hosts()
     }
 
+    pub(super) fn requires_standby(&self) -> bool {
+        self.address.requires_standby()
+    }
+
     /// Returns the longest time that a call waits for the server.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
