@@ -60,8 +60,8 @@ impl Token {
         self.load_if(|seen| self.store.changed_since(seen).map(Some)).map(drop)
     }
 
-    /// Loads the changes of other processes if `changed` says that there are any. Returns whether it
-    /// did, or `None` if the rows in memory may be old now: `changed` does not know, or the
+    /// Loads the changes of other processes if `changed` says that there are any. Returns whether
+    /// it did, or `None` if the rows in memory may be old now: `changed` does not know, or the
     /// configuration allows the outage.
     fn load_if(&self, changed: impl FnOnce(Change) -> Result<Option<bool>>) -> Result<Option<bool>> {
         let seen = self.state().seen;

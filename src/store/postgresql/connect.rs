@@ -98,7 +98,8 @@ struct Login {
 
 impl Address {
     pub(super) fn new(rules: &DatabaseRules) -> Outcome<Self> {
-        // The module always does what libpq calls `verify-full`. The client library has no such value.
+        // The module always does what libpq calls `verify-full`. The client library has no such
+        // value.
         let mut config: Config = rules.url.replace("sslmode=verify-full", "sslmode=require").parse()?;
         if config.get_hosts().is_empty() {
             return Err(refuse("store.url names no host"));
@@ -160,8 +161,8 @@ impl Address {
     }
 
     /// Connects to all hosts at once, and returns the primary with the highest timeline. A primary
-    /// whose timeline is lower than one that was seen is an old one, and is not used. `unwatched` is
-    /// the time in which nobody looks.
+    /// whose timeline is lower than one that was seen is an old one, and is not used. `unwatched`
+    /// counts the time in which no call looks.
     pub(super) fn establish(
         &self,
         targets: Resolved,
@@ -253,8 +254,8 @@ impl Login {
         Ok(checked.map(|lineage| Session { _socket: socket, client, wire, unasked, lineage }))
     }
 
-    /// Returns the TLS of a connection; `None` if the address disables TLS, which is allowed only for
-    /// a server on the same host.
+    /// Returns the TLS of a connection; `None` if the address disables TLS, which is allowed only
+    /// for a server on the same host.
     fn connector(&self, address: &SocketAddr, name: &str) -> Outcome<Option<Connector>> {
         if self.config.get_ssl_mode() == SslMode::Disable {
             return match address.ip().is_loopback() {

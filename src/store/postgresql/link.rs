@@ -214,8 +214,8 @@ impl Link {
 
     /// Announces a commit of a token to the other hosts. Does not wait for the server.
     ///
-    /// In the transaction of the commit, `NOTIFY` would make all commits of the database follow each
-    /// other. An announcement that is lost delays the news until the next question.
+    /// In the transaction of the commit, `NOTIFY` would make all commits of the database follow
+    /// each other. An announcement that is lost delays the news until the next question.
     pub(super) fn announce(&mut self, serial: &str) {
         let State::Up(session) = &mut self.state else { return };
         let schema = self.address.schema();

@@ -50,7 +50,7 @@ pub(super) async fn look<T>(wire: &mut Option<Wire>, pending: &mut Pending<T>) -
     None
 }
 
-/// The time in which nobody looked at a connection that is being opened step by step.
+/// The time in which no call looked at a connection that is being opened step by step.
 pub(super) struct Unwatched {
     last: Mutex<Instant>,
     total: Mutex<Duration>,
