@@ -23,9 +23,9 @@ const PREFIX: &str = "jeton-postgresql-";
 /// The file in a server's directory that the script keeps locked as long as it runs.
 const LOCK: &str = "lock";
 
-/// Creates the database files, or copies those of the server `SOURCE`, starts the server, prints `ready`, and waits for the end of its
-/// input. Then stops the server and removes its files. A test needs no data after a crash of the
-/// machine.
+/// Creates the database files, or copies those of the server `SOURCE`. Starts the server, prints
+/// `ready`, and waits for the end of its input. Then stops the server and removes its files. A test
+/// needs no data after a crash of the machine.
 const SCRIPT: &str = r#"
 set -eu
 # The test process may be killed while the script writes to it.
