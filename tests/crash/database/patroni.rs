@@ -259,8 +259,8 @@ postgresql:
         true
     }
 
-    /// Makes a new copy of the leader on a server that does not follow it. An administrator would do
-    /// the same.
+    /// Makes a new copy of the leader on a server that does not follow it. An administrator would
+    /// do the same.
     fn reinitialize(&self, node: usize) {
         println!("node {node} does not follow the leader and gets a new copy");
         let mut command = self.command(node);
