@@ -8,8 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// The pause after a check for changes is at least this number of times as long as the check. A
 /// check of a large token is slow.
 const SHARE: u32 = 16;
-/// The longest pause. A check may also be slow because a server answers slowly.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause, or twice the time of the check if this is longer. A check may also be slow
+/// because a server answers slowly.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The number of ticks in a second of the clock. A second has 59 or 60 of them, and skips the rest.
 const TICKS: i64 = 64;
 
@@ -29,7 +30,8 @@ impl NextPoll {
     /// Sets the time of the next check, after a check that began at `began`: after this pause or a
     /// longer one.
     pub(super) fn pause_after(&self, began: Instant, least: Duration) {
-        let pause = began.elapsed().saturating_mul(SHARE).min(LONGEST_PAUSE).max(least);
+        let took = began.elapsed();
+        let pause = (SHARE * took).min(LONGEST_PAUSE.max(2 * took)).max(least);
         let ticks = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX) * TICKS / 1000;
         self.0.store(tick().saturating_add(ticks.max(1)), Ordering::Relaxed);
     }

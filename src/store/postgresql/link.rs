@@ -1,12 +1,15 @@
 //! The connection of a process to the server. It is opened when it is needed, and again after a
 //! failure.
 
+use std::future::pending;
 use std::mem::replace;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 use tracing::{error, warn};
 
@@ -85,16 +88,52 @@ pub(super) struct Exchange<'a> {
     session: Session,
     limit: Duration,
     end: Instant,
+    /// Where a newer primary may be; `None` if the address has one host.
+    others: Option<(&'a Address, Resolved)>,
+    /// The session of a newer primary, if one was found.
+    newer: Option<Session>,
 }
 
 impl Exchange<'_> {
     /// Does a part of the work.
     pub(super) fn run<T>(&mut self, work: impl AsyncFnOnce(&Client) -> Outcome<T>) -> Outcome<T> {
         let client = Arc::clone(&self.session.client);
-        let (wire, limit) = (&mut self.session.wire, self.limit);
+        let (lineage, limit, others) = (self.session.lineage, self.limit, &self.others);
         let left = self.end.saturating_duration_since(Instant::now());
-        let done = self.runtime.block_on(async { timeout(left, drive(wire, work(&client))).await });
-        done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no answer in {limit:?}"))))
+        let done = self.runtime.block_on(async {
+            let work = pin!(drive(&mut self.session.wire, work(&client)));
+            let newer = pin!(async {
+                match others {
+                    Some((address, hosts)) => newer(address, hosts, lineage).await,
+                    None => pending().await,
+                }
+            });
+            match timeout(left, select(work, newer)).await {
+                Ok(Either::Left((done, _))) => Ok(done),
+                Ok(Either::Right((newer, _))) => Err(Some(newer)),
+                Err(_) => Err(None),
+            }
+        });
+        match done {
+            Ok(done) => done,
+            Err(Some(newer)) => {
+                self.newer = Some(newer);
+                Err(Fault::Unreachable("another host of store.url is the primary now".to_owned()))
+            }
+            Err(None) => Err(Fault::Unreachable(format!("no answer in {limit:?}"))),
+        }
+    }
+}
+
+/// Looks for a newer primary if there is no answer for some time, again and again. A commit on an
+/// old primary waits for a standby that has left it.
+async fn newer(address: &Address, hosts: &Resolved, lineage: Lineage) -> Session {
+    loop {
+        sleep(LATE).await;
+        let found = address.establish(Arc::clone(hosts), Some(lineage), Arc::new(Unwatched::new())).await;
+        if let Some(session) = found.ok().filter(|session| lineage.is_before(session.lineage)) {
+            return session;
+        }
     }
 }
 
@@ -155,9 +194,17 @@ impl Link {
     ) -> Outcome<T> {
         let session = self.session()?;
         let end = Instant::now() + limit;
-        let mut exchange = Exchange { runtime: &self.runtime, session, limit, end };
+        let others = self.resolved.clone().filter(|hosts| hosts.len() > 1);
+        let others = others.map(|hosts| (&self.address, hosts));
+        let runtime = &self.runtime;
+        let mut exchange = Exchange { runtime, session, limit, end, others, newer: None };
         let mut outcome = work(&mut exchange);
-        let session = exchange.session;
+        let Exchange { session, newer, .. } = exchange;
+        if let Some(newer) = newer {
+            self.enter(&newer);
+            self.state = State::Up(newer);
+            return outcome;
+        }
         if session.unasked.take_ended_wait() && outcome.is_ok() {
             error!(
                 "the server ended the wait of a commit for its standby: the change may be lost in a failover"
@@ -288,6 +335,9 @@ impl Link {
 
     /// Notes the server of a new connection.
     fn enter(&mut self, session: &Session) {
+        if self.seen.is_some_and(|seen| seen.is_before(session.lineage)) {
+            warn!("another server of store.url is the primary now");
+        }
         self.pause = FIRST_PAUSE;
         self.seen = Some(session.lineage);
         self.is_doubtful = false;
@@ -321,7 +371,6 @@ impl Link {
         unwatched.look();
         match self.runtime.block_on(look(&mut None, &mut pending)) {
             Some(Ok(newer)) if session.lineage.is_before(newer.lineage) => {
-                warn!("another host of store.url is the primary now");
                 self.enter(&newer);
                 newer
             }
