@@ -60,6 +60,8 @@ pub(super) struct Link {
     /// Whether the server has no standby, or does not answer: a standby may be the primary now.
     is_doubtful: bool,
     search: Search,
+    /// The pause after the next search. It grows as `pause` does.
+    search_pause: Duration,
     state: State,
     /// The pause after the next failure.
     pause: Duration,
@@ -148,6 +150,7 @@ impl Link {
             seen: None,
             is_doubtful: false,
             search: Search::After(Instant::now()),
+            search_pause: FIRST_PAUSE,
             state: State::Down(Instant::now()),
             pause: FIRST_PAUSE,
             timeout: rules.timeout,
@@ -347,6 +350,9 @@ impl Link {
     /// may be the primary now.
     pub(super) fn note_standby(&mut self, has_standby: bool) {
         self.is_doubtful = !has_standby;
+        if has_standby {
+            self.search_pause = FIRST_PAUSE;
+        }
     }
 
     /// Returns the session, or that of a newer primary. While the server is in doubt, looks for one
@@ -357,7 +363,8 @@ impl Link {
             return session;
         };
         let now = Instant::now();
-        let (mut pending, unwatched) = match replace(&mut self.search, Search::After(now + LONGEST_PAUSE)) {
+        let next = now + self.search_pause;
+        let (mut pending, unwatched) = match replace(&mut self.search, Search::After(next)) {
             Search::Running(pending, unwatched) => (pending, unwatched),
             Search::After(next) if next <= now => {
                 let unwatched = Arc::new(Unwatched::new());
@@ -374,7 +381,10 @@ impl Link {
                 self.enter(&newer);
                 newer
             }
-            Some(_) => session,
+            Some(_) => {
+                self.search_pause = (2 * self.search_pause).min(LONGEST_PAUSE);
+                session
+            }
             None => {
                 self.search = Search::Running(pending, unwatched);
                 session
