@@ -178,6 +178,9 @@ postgresql:
             ["--listen-client-urls", &client],
             ["--advertise-client-urls", &client],
             ["--initial-cluster", &members.join(",")],
+            // A busy machine delays heartbeats.
+            ["--heartbeat-interval", "300"],
+            ["--election-timeout", "3000"],
         ];
         self.spawn(node, "etcd", &arguments.concat());
     }
