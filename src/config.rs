@@ -396,6 +396,7 @@ struct StoreRules {
     client_certificate: Option<PathBuf>,
     client_key: Option<PathBuf>,
     least_commit: CommitLevel,
+    require_standby: bool,
     outage_seconds: Option<u32>,
     timeout_seconds: Option<u32>,
 }

@@ -126,9 +126,15 @@ pub trait Store: Send + Sync {
 
     /// Like [`changed_since`](Self::changed_since), for a caller that is about to use a key. Never
     /// waits for a server: the answer may belong to the question of an earlier call. Returns `None`
-    /// if the store could not ask, because another thread is waiting for the server.
+    /// if there is no answer yet, or if another thread is waiting for the server.
     fn noticed_since(&self, seen: Change) -> Result<Option<bool>> {
         self.changed_since(seen).map(Some)
+    }
+
+    /// Returns whether a server announces the commits of other processes, so that
+    /// [`noticed_since`](Self::noticed_since) costs little until there is one.
+    fn announces_commits(&self) -> bool {
+        false
     }
 
     /// Returns whether the store cannot be reached now, and the configuration allows the use of the

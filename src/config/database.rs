@@ -33,6 +33,8 @@ pub struct DatabaseRules {
     pub client: Option<(PathBuf, PathBuf)>,
     /// The lowest setting of `synchronous_commit` that the server may have.
     pub least_commit: CommitLevel,
+    /// Whether the server must wait for a synchronous standby.
+    pub require_standby: bool,
     /// How long the keys in memory may be used while the server cannot be reached. `None`: as long
     /// as the login lasts.
     pub outage: Option<Duration>,
@@ -103,6 +105,7 @@ pub(super) fn rules(store: &StoreRules) -> Result<Option<DatabaseRules>> {
         ca_file: store.ca_file.clone(),
         client,
         least_commit: store.least_commit,
+        require_standby: store.require_standby,
         outage: store.outage_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         timeout: Duration::from_secs(timeout.into()),
     }))

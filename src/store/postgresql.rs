@@ -3,7 +3,8 @@
 //!
 //! - A commit locks the row of its token, so that commits follow each other ([`transaction`]).
 //! - A search and a change ask the server for the change number. The use of a key does not wait for
-//!   the server: it reads the answer to an earlier question ([`Link::ask_without_wait`]).
+//!   the server: it reads the answer to an earlier question ([`Link::ask_without_wait`]). The
+//!   server announces the commits of other hosts (`LISTEN`), so that a question follows at once.
 //! - PIN attempts are counted by one statement ([`attempt`]).
 //! - A call waits for the server for a limited time. After a failure the next connection is tried
 //!   after a pause ([`link`]).
@@ -14,6 +15,7 @@ mod attempt;
 mod connect;
 mod examine;
 mod failure;
+mod guard;
 mod link;
 mod outage;
 mod rows;
@@ -22,6 +24,7 @@ mod stored;
 mod tls;
 mod transaction;
 mod transfer;
+mod unasked;
 mod wire;
 
 use std::path::Path;
@@ -107,6 +110,11 @@ impl Database {
         lock(&self.link).run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))
     }
 
+    /// Announces a commit of a token to the other hosts.
+    fn announce(&self, serial: &str) {
+        lock(&self.link).announce(serial);
+    }
+
     /// Does a transaction on the server: again after a conflict with another one, unless it may
     /// take long.
     fn transact<T>(
@@ -119,10 +127,14 @@ impl Database {
             Purpose::Write | Purpose::Erase => (link.timeout(), RETRIES),
             Purpose::Rewrite => (LONGEST_WORK, 0),
         };
+        let requires_standby = link.requires_standby();
         let outcome = link.exchange(limit, |exchange| {
             let mut left = retries;
             loop {
                 let reason = match work(exchange) {
+                    Ok(done) if requires_standby => {
+                        return exchange.run(connect::expect_standby).map(|()| done);
+                    }
                     Ok(done) => return Ok(done),
                     Err(reason) if reason.is_lost() => return Err(reason),
                     Err(reason) => reason,
@@ -184,7 +196,9 @@ impl TokenServer for Database {
     }
 
     fn remove(&self, serial: &str) -> Result<()> {
-        self.run("remove a token", async |client| transfer::remove(client, serial).await)
+        self.run("remove a token", async |client| transfer::remove(client, serial).await)?;
+        self.announce(serial);
+        Ok(())
     }
 
     fn examine(&self) -> Result<ServerState> {

@@ -2,12 +2,12 @@
 //! wrote.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
 use super::objects::Cached;
-use super::poll::second;
+use super::poll::tick;
 use super::state::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
@@ -15,6 +15,12 @@ use crate::store::counter::Counter;
 use crate::store::seal::TokenKey;
 use crate::store::seal::summary::Summary;
 use crate::store::{Change, Header, Row, Snapshot};
+
+/// The least pause after a check for changes, if the store does not announce them.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The least pause after a load of changes, if the store announces them. The loads of many hosts
+/// are work for its server.
+const PAUSE_OF_LOADS: Duration = Duration::from_millis(250);
 
 /// If a login sees at most this number of objects, it reads and verifies all of their records. So
 /// the log names altered records at once. Other records are verified at their first use.
@@ -25,7 +31,7 @@ impl Token {
     /// handle and never searches notices that the key was destroyed or the token was replaced.
     #[inline]
     pub(crate) fn poll_occasionally(&self) -> Result<()> {
-        let now = second();
+        let now = tick();
         if self.next_poll.due(now) { self.poll_due() } else { Ok(()) }
     }
 
@@ -33,48 +39,44 @@ impl Token {
     fn poll_due(&self) -> Result<()> {
         let began = Instant::now();
         // If no rows were loaded, there is nothing to update.
-        let outcome = if self.state().seen.is_some() { self.poll_without_wait() } else { Ok(true) };
+        let is_loaded = self.state().seen.is_some();
+        let outcome =
+            if is_loaded { self.load_if(|seen| self.store.noticed_since(seen)) } else { Ok(Some(false)) };
+        let least = |loaded| match self.store.announces_commits() {
+            false => PAUSE,
+            true if loaded => PAUSE_OF_LOADS,
+            true => Duration::ZERO,
+        };
         match outcome {
-            Ok(true) => self.next_poll.pause_after(began),
+            Ok(Some(loaded)) => self.next_poll.pause_after(began, least(loaded)),
             // While the checks fail, no key is used.
-            Ok(false) | Err(_) => self.next_poll.check_at_next_use(),
+            Ok(None) | Err(_) => self.next_poll.check_at_next_use(),
         }
         outcome.map(drop)
     }
 
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
     pub(crate) fn poll(&self) -> Result<()> {
-        self.load_if(|seen| self.store.changed_since(seen))
+        self.load_if(|seen| self.store.changed_since(seen).map(Some)).map(drop)
     }
 
-    /// Loads the changes of other processes that the store notices without waiting for a server.
-    /// Returns whether the store could look for them.
-    fn poll_without_wait(&self) -> Result<bool> {
-        let mut asked = true;
-        self.load_if(|seen| {
-            let noticed = self.store.noticed_since(seen)?;
-            asked = noticed.is_some();
-            Ok(noticed == Some(true))
-        })?;
-        Ok(asked)
-    }
-
-    /// Loads the changes of other processes if `changed` says that there are any. During an outage
-    /// that the configuration allows, the rows in memory stay as they are.
-    fn load_if(&self, changed: impl FnOnce(Change) -> Result<bool>) -> Result<()> {
+    /// Loads the changes of other processes if `changed` says that there are any. Returns whether
+    /// it did, or `None` if the rows in memory may be old now: `changed` does not know, or the
+    /// configuration allows the outage.
+    fn load_if(&self, changed: impl FnOnce(Change) -> Result<Option<bool>>) -> Result<Option<bool>> {
         let seen = self.state().seen;
-        let outcome = match seen.map_or(Ok(true), changed) {
-            Ok(false) => Ok(()),
-            Ok(true) => self.load_changes(&self.lock_changes()),
+        let outcome = match seen.map_or(Ok(Some(true)), changed) {
+            Ok(Some(true)) => self.load_changes(&self.lock_changes()).map(|()| Some(true)),
             Err(error) => {
                 if error == Error::DeviceRemoved {
                     self.end_removed_login(&self.lock_changes());
                 }
                 Err(error)
             }
+            unchanged => unchanged,
         };
         match outcome {
-            Err(Error::DeviceError) if seen.is_some() && self.store.is_outage_allowed() => Ok(()),
+            Err(Error::DeviceError) if seen.is_some() && self.store.is_outage_allowed() => Ok(None),
             outcome => outcome,
         }
     }

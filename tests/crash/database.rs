@@ -1,5 +1,6 @@
 //! Tokens in a PostgreSQL database: killed processes, a server that crashes, failovers to a
-//! standby, several hosts, and many hosts. Some sign with keys whose uses are counted.
+//! standby, several hosts, many hosts, and servers under Patroni. Some sign with keys whose uses
+//! are counted.
 //!
 //! The processes work on one token. Each is killed at some moment, and its changes are compared
 //! with the database afterwards. A call may fail while the server cannot be reached: then it has
@@ -8,14 +9,17 @@
 mod cluster;
 pub mod counted;
 pub mod failover;
+pub mod faults;
 pub mod fleet;
+mod history;
 pub mod hosts;
 pub mod kill;
 mod namespaces;
+mod patroni;
 mod pooler;
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 
 use super::*;

@@ -23,6 +23,8 @@
 //!   the case does not run). As root, each host has a network namespace of its own.
 //! - `JETON_CRASH_OBJECTS`: the number of objects of this token (100)
 //! - `JETON_CRASH_POOLER`: these hosts use PgBouncer in the pooling mode `session` or `transaction`
+//! - `JETON_CRASH_CLUSTER_SECONDS`: how long servers under Patroni fail (0: the case does not run).
+//!   Root must run it, because each server and each host has a network namespace of its own.
 //! - `JETON_CRASH_SIGNATURES`: how often the case about leaked memory makes, uses and destroys keys
 //!   (3000)
 //! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
@@ -128,6 +130,8 @@ const CASES: &[(&str, fn())] = &[
     ("no_use_of_a_key_is_counted_twice_by_three_hosts_with_a_database", database::counted::case),
     #[cfg(feature = "postgresql")]
     ("many_hosts_share_a_token_of_a_database", database::fleet::case),
+    #[cfg(feature = "postgresql")]
+    ("three_hosts_continue_while_the_servers_of_a_database_fail", database::faults::case),
 ];
 
 const CHILDREN: &[(&str, fn())] = &[
@@ -163,6 +167,14 @@ const CHILDREN: &[(&str, fn())] = &[
     ("hosts sign", database::hosts::signing_child),
     #[cfg(feature = "postgresql")]
     ("fleet", database::fleet::child),
+    #[cfg(feature = "postgresql")]
+    ("faults change", database::faults::changing_child),
+    #[cfg(feature = "postgresql")]
+    ("faults sign", database::faults::signing_child),
+    #[cfg(feature = "postgresql")]
+    ("faults count", database::faults::counting_child),
+    #[cfg(feature = "postgresql")]
+    ("faults login", database::faults::login_child),
 ];
 
 /// The cases that do not run with tokens in a database, by the beginning of their names. Most of

@@ -6,6 +6,7 @@ use std::thread;
 use jeton::admin::{Pins, TokenFile};
 
 use crate::prelude::*;
+use crate::support::server::Server;
 use crate::{another, host, number, provider, server};
 
 /// The bound of docs/postgresql.md, and a second for a busy machine.
@@ -32,6 +33,53 @@ fn a_host_that_only_signs_notices_a_destroyed_key_in_time() {
     }
     println!("noticed after {:?}", start.elapsed());
     assert_eq!(sign().err(), Some(Error::KeyHandleInvalid));
+}
+
+/// Without announcements, a host asks once a second.
+#[test]
+fn a_host_that_only_signs_asks_after_each_announcement() {
+    if server().is_none() {
+        return;
+    }
+    const ANNOUNCEMENTS: usize = 60;
+    let server = Server::start("announced", "-c fsync=off -c autovacuum=off").expect("a server");
+    let one = host(&server, "");
+    let session = one.user();
+    pair(&one, session, Kind::P256, &none().stored().label("pair"));
+    let key = one.find_one(session, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
+    let schema = one.directory.schema();
+    let serial = server.sql(&format!("SELECT serial FROM {schema}.token"));
+    let announce = format!(
+        "DO $$ BEGIN FOR number IN 1..{ANNOUNCEMENTS} LOOP
+             PERFORM pg_notify('{schema}', '{serial}'); COMMIT; PERFORM pg_sleep(0.05);
+         END LOOP; END $$"
+    );
+    let commits = || -> usize {
+        let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'";
+        server.sql(sql).parse().expect("a number")
+    };
+    let sign = |time: Duration| {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    // The server counts the commits of a session at most once a second.
+    let settled = Duration::from_millis(2500);
+    sign(settled);
+    let (before, start) = (commits(), Instant::now());
+    thread::scope(|scope| {
+        let announcing = scope.spawn(|| server.sql(&announce));
+        while !announcing.is_finished() {
+            sign(Duration::from_millis(50));
+        }
+    });
+    sign(settled);
+    let questions = (commits() - before).saturating_sub(ANNOUNCEMENTS);
+    let once_a_second = start.elapsed().as_secs() as usize;
+    println!("{questions} questions in {:?}", start.elapsed());
+    assert!(questions > 2 * once_a_second + 4, "{questions} questions in {:?}", start.elapsed());
 }
 
 #[test]

@@ -24,6 +24,8 @@ mod support;
 
 mod administrator;
 mod control;
+mod failover;
+mod hostile;
 mod hosts;
 mod network;
 mod outage;

@@ -106,3 +106,47 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     until_ok(|| one.find_init(session, &none().template()));
     sign().expect("a signature");
 }
+
+#[test]
+fn a_change_whose_wait_for_the_standby_was_cancelled_is_not_acknowledged() {
+    let Some(server) = own_server("cancelled") else { return };
+    let one = host(&server, "");
+    let session = one.user();
+    // There is no such standby, so each commit waits.
+    wait_for_standby(&server, "missing");
+    let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    thread::scope(|scope| {
+        let created = scope.spawn(|| one.create(session, &data("new").stored()));
+        jeton_child::until(BACK, "the commit does not wait", || server.sql(cancel) != "0");
+        assert_eq!(created.join().expect("a thread"), Err(Error::DeviceError));
+    });
+    // The server has made the change.
+    assert_eq!(one.find(session, &data("new").stored()).len(), 1);
+}
+
+#[test]
+fn a_server_that_waits_for_no_standby_is_refused_if_the_configuration_says_so() {
+    let Some(server) = own_server("standby") else { return };
+    let one = host(&server, "");
+    let session = one.user();
+    let strict = ", store = { require-standby = true }";
+    let directory = Arc::clone(&one.directory);
+    let start = || Client::start(&directory, &directory.parameters(crate::provider(), strict));
+    assert_eq!(start().err(), Some(Error::DeviceError));
+    // With this level a commit does not wait for the standby, which does not exist.
+    server.sql("ALTER ROLE postgres SET synchronous_commit = 'local'");
+    wait_for_standby(&server, "missing");
+    let two = another(&one, ", store = { require-standby = true, least-commit = 'local' }");
+    let yours = two.user();
+    two.create(yours, &data("first").stored()).expect("data");
+    wait_for_standby(&server, "");
+    assert_eq!(two.create(yours, &data("second").stored()), Err(Error::DeviceError));
+    one.create(session, &data("third").stored()).expect("data of a host without the key");
+}
+
+fn wait_for_standby(server: &Server, name: &str) {
+    server.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    server.sql("SELECT pg_reload_conf()");
+    let is_set = || server.sql("SHOW synchronous_standby_names") == name;
+    jeton_child::until(BACK, "the server keeps its setting", is_set);
+}

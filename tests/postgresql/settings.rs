@@ -6,10 +6,15 @@ use crate::support::server::Server;
 use crate::{host, provider, server};
 
 fn start(store: &str) -> Result<(), Error> {
+    start_with(store, "")
+}
+
+/// Starts a module with these keys of `[store]`, and more of the configuration.
+fn start_with(store: &str, more: &str) -> Result<(), Error> {
     let directory = Directory::new();
     let module = Functions::new();
     let parameters = format!("token-dir = '{}', backend = '{}'", directory.path().display(), provider().name);
-    module.initialize(Some(&format!("{parameters}, store = {{ {store} }}")))
+    module.initialize(Some(&format!("{parameters}, store = {{ {store} }}{more}")))
 }
 
 #[test]
@@ -107,7 +112,14 @@ fn tls_verifies_the_server_and_authenticates_the_host() {
     let right = password("a password");
     let schema = "schema = 'one'";
     assert_eq!(started(&[&url("host", "localhost"), schema, &ca, &right]), Ok(()));
-    assert_eq!(started(&[&url("host", "localhost"), schema, &other, &right]), refused, "another authority");
+    let full = url("host", "localhost").replace("/postgres'", "/postgres?sslmode=verify-full'");
+    assert_eq!(started(&[&full, schema, &ca, &right]), Ok(()), "the name that libpq has for this");
+    let log = directory.path().join("log");
+    let other = [url("host", "localhost"), schema.to_owned(), other, right.clone()];
+    assert_eq!(start_with(&other.join(", "), &format!(", log = {{ file = '{}' }}", log.display())), refused);
+    let said = std::fs::read_to_string(&log).expect("a log");
+    let names = [format!("localhost (127.0.0.1:{})", tls.port), path("other.pem")];
+    assert!(names.iter().all(|name| said.contains(name)), "the host and the authorities: {said}");
     assert_eq!(started(&[&url("host", "127.0.0.1"), schema, &ca, &right]), refused, "another name");
     let plain = url("host", "localhost").replace("/postgres'", "/postgres?sslmode=disable'");
     assert_eq!(started(&[&plain, schema, &right]), refused, "the server demands TLS");

@@ -3,15 +3,25 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::support::server::{Server, as_user};
+use crate::support::server::{Server, USER, as_user};
+
+fn free_port(address: &str) -> u16 {
+    let listener = TcpListener::bind((address, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
 
 impl Server {
     /// Starts a server that also listens on this address, at a port that is free.
     pub fn start_with_port(name: &str, options: &str, address: &str) -> Option<Self> {
-        let listener = TcpListener::bind((address, 0)).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        drop(listener);
-        Self::start_on(name, options, address, port)
+        Self::start_on(name, options, address, free_port(address))
+    }
+
+    /// Starts a standby of a server that `start_with_tls` started.
+    pub fn start_standby(&self, name: &str) -> Self {
+        let source = format!("host={} port={} user={USER}", self.directory.display(), self.port);
+        let port = free_port("127.0.0.1");
+        let options = "-c fsync=off -c wal_retrieve_retry_interval=100ms";
+        Self::start_from(&source, name, options, "127.0.0.1", port).expect("a standby")
     }
 
     /// Starts a server with TLS at a port of the loopback address, for the host name `localhost`.
@@ -42,7 +52,7 @@ impl Server {
         ] {
             tls.sql(&format!("ALTER SYSTEM SET {name} = '{value}'"));
         }
-        tls.shell("printf '%s\n' 'local all all trust' 'hostssl all host all scram-sha-256' 'hostssl all certified all cert' >data/pg_hba.conf");
+        tls.shell("printf '%s\n' 'local all,replication all trust' 'hostssl all host all scram-sha-256' 'hostssl all certified all cert' >data/pg_hba.conf");
         tls.sql("SELECT pg_reload_conf()");
         // The server reads all its settings before it accepts the next connection.
         while tls.sql("SHOW ssl") != "on" {

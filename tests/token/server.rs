@@ -23,9 +23,9 @@ const PREFIX: &str = "jeton-postgresql-";
 /// The file in a server's directory that the script keeps locked as long as it runs.
 const LOCK: &str = "lock";
 
-/// Creates the database files, starts the server, prints `ready`, and waits for the end of its
-/// input. Then stops the server and removes its files. A test needs no data after a crash of the
-/// machine.
+/// Creates the database files, or copies those of the server `SOURCE`. Starts the server, prints
+/// `ready`, and waits for the end of its input. Then stops the server and removes its files. A test
+/// needs no data after a crash of the machine.
 const SCRIPT: &str = r#"
 set -eu
 # The test process may be killed while the script writes to it.
@@ -47,7 +47,11 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' HUP INT TERM
-"$BIN/initdb" --username=postgres --auth=trust --no-sync --no-instructions --pgdata="$DATA/data" >initdb.log
+if [ -n "$SOURCE" ]; then
+    "$BIN/pg_basebackup" --write-recovery-conf --checkpoint=fast --no-sync --dbname="$SOURCE" --pgdata="$DATA/data"
+else
+    "$BIN/initdb" --username=postgres --auth=trust --no-sync --no-instructions --pgdata="$DATA/data" >initdb.log
+fi
 # The kernel stops the server if this shell is killed.
 setpriv --pdeathsig QUIT "$BIN/postgres" -D "$DATA/data" -k "$DATA" -c listen_addresses="$LISTEN" -c port="$PORT" \
     -c max_connections=200 $OPTIONS >>log 2>&1 9>&- &
@@ -84,6 +88,11 @@ impl Server {
 
     /// Starts a server that listens on this address, besides its Unix socket.
     pub fn start_on(name: &str, options: &str, listen: &str, port: u16) -> Option<Self> {
+        Self::start_from("", name, options, listen, port)
+    }
+
+    /// Starts a standby of the server with this connection string, or a new server if it is empty.
+    pub fn start_from(source: &str, name: &str, options: &str, listen: &str, port: u16) -> Option<Self> {
         let bin = binaries()?;
         remove_leftovers();
         let directory = std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()));
@@ -92,6 +101,7 @@ impl Server {
         let mut command = as_user(&directory);
         command.args(["sh", "-c", SCRIPT]).env("DATA", &directory).env("BIN", &bin);
         command.env("OPTIONS", options).env("LISTEN", listen).env("PORT", port.to_string());
+        command.env("SOURCE", source);
         // An interrupt of the test ends the test first, and the server after it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("a shell");

@@ -1,7 +1,7 @@
 //! The reasons why work on the server failed, and their errors of the core.
 
 use tokio_postgres::error::{Severity, SqlState};
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::error::Error;
 
@@ -13,6 +13,8 @@ pub(super) enum Fault {
     Database(tokio_postgres::Error),
     /// The server could not be reached, or did not answer in time.
     Unreachable(String),
+    /// There is no connection, and none is tried for now. The log has the reason.
+    Paused,
 }
 
 pub(super) type Outcome<T> = Result<T, Fault>;
@@ -34,7 +36,7 @@ impl Fault {
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Self::Refused(_) => false,
-            Self::Unreachable(_) => true,
+            Self::Unreachable(_) | Self::Paused => true,
             Self::Database(reason) => reason.as_db_error().is_none_or(|reason| {
                 matches!(reason.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
             }),
@@ -52,7 +54,7 @@ impl Fault {
     pub(super) fn code(&self) -> Option<&SqlState> {
         match self {
             Self::Database(reason) => reason.code(),
-            Self::Refused(_) | Self::Unreachable(_) => None,
+            Self::Refused(_) | Self::Unreachable(_) | Self::Paused => None,
         }
     }
 
@@ -61,6 +63,7 @@ impl Fault {
         match self {
             Self::Refused(reason) => format!("{reason:?}"),
             Self::Unreachable(reason) => reason.clone(),
+            Self::Paused => "the database could not be reached a moment ago".to_owned(),
             Self::Database(reason) => match reason.as_db_error() {
                 Some(reason) => format!("{} ({})", reason.message(), reason.code().code()),
                 None => described(reason),
@@ -73,7 +76,10 @@ impl Fault {
         if let Self::Refused(reason) = self {
             return reason;
         }
-        error!("store, {what}: {}", self.text());
+        match self {
+            Self::Paused => debug!("store, {what}: {}", self.text()),
+            _ => error!("store, {what}: {}", self.text()),
+        }
         match self.code() {
             Some(code) if *code == SqlState::DISK_FULL => Error::DeviceMemory,
             _ => Error::DeviceError,

@@ -24,7 +24,7 @@ impl Outage {
     pub(super) fn begin(&self, reason: &str) {
         let mut began = lock(&self.began);
         if began.is_none() {
-            error!("the database cannot be reached; outage-seconds says how long keys stay usable: {reason}");
+            error!("the database cannot be used, and keys stay usable for store.outage-seconds: {reason}");
             *began = Some(Instant::now());
         }
     }

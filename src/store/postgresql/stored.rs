@@ -15,7 +15,7 @@ use super::Database;
 use super::attempt::Running;
 use super::examine;
 use super::failure::{Fault, Outcome};
-use super::link::Asked;
+use super::link::{Asked, News};
 use super::rows::{self, HEADER};
 use super::transaction::{self, Ended, OpenTransaction, execute};
 use super::wire::Pending;
@@ -33,7 +33,7 @@ pub(super) struct DatabaseStore {
     database: Arc<Database>,
     serial: String,
     /// The question for the change number. A later call reads its answer.
-    asked: Mutex<Option<Asked<Option<Change>>>>,
+    asked: Mutex<Option<Asked<Answer>>>,
     /// Records that were read before their use.
     records: Mutex<HashMap<i64, Vec<u8>>>,
     /// The tags of the rows that were loaded last.
@@ -91,11 +91,19 @@ impl DatabaseStore {
     }
 }
 
-/// Reads the change number; `None` if the database has no such token.
-async fn change(client: &Client, serial: &str) -> Outcome<Option<Change>> {
-    let sql = "SELECT change FROM token WHERE serial = $1";
-    let found = client.query_typed_opt(sql, &[(&serial, Type::TEXT)]).await?;
-    Ok(found.map(|row| row.try_get(0)).transpose()?.map(Change))
+/// The answer to the question for the change number.
+struct Answer {
+    /// `None` if the database has no such token.
+    change: Option<Change>,
+    has_standby: bool,
+}
+
+/// Reads the change number, and whether the server has a standby.
+async fn ask(client: &Client, serial: &str) -> Outcome<Answer> {
+    let sql =
+        "SELECT (SELECT change FROM token WHERE serial = $1), EXISTS (SELECT FROM pg_stat_get_wal_senders())";
+    let found = client.query_typed_one(sql, &[(&serial, Type::TEXT)]).await?;
+    Ok(Answer { change: found.try_get::<_, Option<i64>>(0)?.map(Change), has_standby: found.try_get(1)? })
 }
 
 impl Store for DatabaseStore {
@@ -115,7 +123,9 @@ impl Store for DatabaseStore {
     fn initialize(&self, header: &Header) -> Result<()> {
         lock(&self.records).clear();
         lock(&self.last).take();
-        self.database.run("initialise", async |client| transaction::initialize(client, header).await)
+        self.database.run("initialise", async |client| transaction::initialize(client, header).await)?;
+        self.database.announce(&self.serial);
+        Ok(())
     }
 
     fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
@@ -224,6 +234,7 @@ impl Store for DatabaseStore {
         if let Ended::Committed(before, state) = ended {
             let is_alone = last.is_none_or(|last| last.state.change == before);
             *lock(&self.last) = Some(LastState { state, is_alone });
+            self.database.announce(&self.serial);
         }
         Ok(())
     }
@@ -236,8 +247,9 @@ impl Store for DatabaseStore {
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {
-        let now = self.database.run("look for changes", async |client| change(client, &self.serial).await)?;
-        let now = now.ok_or_else(|| self.removed())?;
+        let answer = self.database.run("look for changes", async |client| ask(client, &self.serial).await)?;
+        lock(&self.database.link).note_standby(answer.has_standby);
+        let now = answer.change.ok_or_else(|| self.removed())?;
         *lock(&self.noted) = Some(now);
         Ok(now != seen)
     }
@@ -255,18 +267,26 @@ impl Store for DatabaseStore {
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
         let mut asked = lock(&self.asked);
-        let answer = link.ask_without_wait(&mut asked, |client| {
+        let answer = link.ask_without_wait(&self.serial, &mut asked, |client| {
             let serial = self.serial.clone();
-            let pending: Pending<_> = Box::pin(async move { change(&client, &serial).await });
+            let pending: Pending<_> = Box::pin(async move { ask(&client, &serial).await });
             pending
         });
         match answer {
-            Ok(None) => Ok(Some(false)),
-            Ok(Some(now)) => Ok(Some(now.ok_or_else(|| self.removed())? != seen)),
+            Ok(News::Waiting) => Ok(None),
+            Ok(News::Quiet) => Ok(Some(false)),
+            Ok(News::Answer(answer)) => {
+                link.note_standby(answer.has_standby);
+                Ok(Some(answer.change.ok_or_else(|| self.removed())? != seen))
+            }
             // The log has the beginning and the end of an outage.
-            Err(Fault::Unreachable(_)) => Err(Error::DeviceError),
+            Err(Fault::Unreachable(_) | Fault::Paused) => Err(Error::DeviceError),
             Err(reason) => Err(reason.log("look for changes")),
         }
+    }
+
+    fn announces_commits(&self) -> bool {
+        true
     }
 
     fn is_outage_allowed(&self) -> bool {

@@ -2,34 +2,38 @@
 
 use std::future::Future;
 use std::io::Result as IoResult;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream as Encrypted;
 
+use super::guard::Guarded;
 use crate::config::{DatabaseRules, SealingSource};
 use crate::file::open_chosen;
 use crate::store::seal::sealing_key::read_secret;
 
 /// The certificates and keys of the connections.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<ClientConfig>);
+pub(super) struct Tls {
+    config: Arc<ClientConfig>,
+    authorities: PathBuf,
+}
 
 pub(super) struct Connector {
-    config: Arc<ClientConfig>,
+    tls: Tls,
     name: ServerName<'static>,
 }
 
-pub(super) struct Secured(tokio_rustls::client::TlsStream<TcpStream>);
+/// A stream that the client library can use, with TLS.
+pub(super) type Secured = Guarded<Encrypted<TcpStream>>;
 
 impl Tls {
     /// Reads the configured files. `None` if the configuration names no certificate authority.
@@ -55,14 +59,14 @@ impl Tls {
                     .map_err(|reason| format!("{}: {reason}", certificate.display()))?
             }
         };
-        Ok(Some(Self(Arc::new(config))))
+        Ok(Some(Self { config: Arc::new(config), authorities: path.clone() }))
     }
 
     /// Returns the TLS of a connection to the host with this name or address.
     pub(super) fn connector(&self, name: &str) -> Result<Connector, String> {
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_| format!("{name:?} is not a host name"))?;
-        Ok(Connector { config: Arc::clone(&self.0), name })
+        Ok(Connector { tls: self.clone(), name })
     }
 }
 
@@ -83,8 +87,14 @@ impl TlsConnect<TcpStream> for Connector {
     type Future = Pin<Box<dyn Future<Output = IoResult<Secured>> + Send>>;
 
     fn connect(self, stream: TcpStream) -> Self::Future {
-        let connector = TlsConnector::from(self.config);
-        Box::pin(async move { connector.connect(self.name, stream).await.map(Secured) })
+        let connector = TlsConnector::from(self.tls.config);
+        Box::pin(async move {
+            let fail = |reason: std::io::Error| {
+                let authorities = self.tls.authorities.display();
+                std::io::Error::new(reason.kind(), format!("{reason} (authorities: {authorities})"))
+            };
+            connector.connect(self.name, stream).await.map(Guarded::new).map_err(fail)
+        })
     }
 }
 
@@ -92,29 +102,5 @@ impl TlsStream for Secured {
     /// The certificate is verified, so that the password needs no binding to it.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
-    }
-}
-
-impl AsyncRead for Secured {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        to: &mut ReadBuf<'_>,
-    ) -> Poll<IoResult<()>> {
-        Pin::new(&mut self.get_mut().0).poll_read(context, to)
-    }
-}
-
-impl AsyncWrite for Secured {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<IoResult<usize>> {
-        Pin::new(&mut self.get_mut().0).poll_write(context, from)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
-        Pin::new(&mut self.get_mut().0).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
-        Pin::new(&mut self.get_mut().0).poll_shutdown(context)
     }
 }

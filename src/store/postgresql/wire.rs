@@ -2,13 +2,21 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Mutex;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
 
 use super::failure::Outcome;
+use crate::sync::lock;
 
 /// The number of looks at the socket in a call that does not wait. A socket on the same host often
 /// answers in between.
 const LOOKS: usize = 4;
+
+/// The part of the time between two looks that counts as time in which the server was silent.
+const GAP: Duration = Duration::from_millis(50);
 
 /// Reads and writes the socket of a connection, until the server closes it.
 pub(super) type Wire = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
@@ -40,6 +48,41 @@ pub(super) async fn look<T>(wire: &mut Option<Wire>, pending: &mut Pending<T>) -
         tokio::task::yield_now().await;
     }
     None
+}
+
+/// The time in which no call looked at a connection that is being opened step by step.
+pub(super) struct Unwatched {
+    last: Mutex<Instant>,
+    total: Mutex<Duration>,
+}
+
+impl Unwatched {
+    pub(super) fn new() -> Self {
+        Self { last: Mutex::new(Instant::now()), total: Mutex::default() }
+    }
+
+    /// Records that a caller looks now.
+    pub(super) fn look(&self) {
+        let gap = std::mem::replace(&mut *lock(&self.last), Instant::now()).elapsed();
+        *lock(&self.total) += gap.saturating_sub(GAP);
+    }
+
+    /// Waits for `work`, at most for this time, in which the time without a look does not count. So
+    /// the server gets its time also from a process that looks rarely.
+    pub(super) async fn limit<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let (began, before) = (Instant::now(), *lock(&self.total));
+        let mut work = pin!(work);
+        loop {
+            let allowed = limit + (*lock(&self.total) - before);
+            let left = allowed.saturating_sub(began.elapsed());
+            if let Ok(done) = timeout(left, work.as_mut()).await {
+                return Some(done);
+            }
+            if began.elapsed() >= limit + (*lock(&self.total) - before) {
+                return None;
+            }
+        }
+    }
 }
 
 /// Reads what the server has sent without a question, such as the end of the connection.

@@ -28,15 +28,15 @@ impl Namespaces {
             "link add {bridge} type bridge\naddr add {SERVER}/16 dev {bridge}\nlink set {bridge} up\n"
         );
         for host in 0..count {
-            let (name, link) = (made.name(host), format!("{bridge}h{host}"));
+            let (name, link) = (made.name(host), made.link(host));
             commands += &format!(
                 "netns add {name}\nlink add {link} type veth peer name eth0 netns {name}\n\
                  link set {link} master {bridge} up\n"
             );
         }
         let connect = |host: usize| {
-            let address = format!("198.18.{}.{}/16", 1 + host / EACH, 1 + host % EACH);
-            let commands = format!("addr add {address} dev eth0\nlink set eth0 up\nlink set lo up\n");
+            let commands =
+                format!("addr add {}/16 dev eth0\nlink set eth0 up\nlink set lo up\n", address(host));
             ip(&["-n", &made.name(host)], &commands)
         };
         (ip(&[], &commands) && (0..count).all(connect)).then_some(made)
@@ -45,6 +45,11 @@ impl Namespaces {
     pub fn name(&self, host: usize) -> String {
         format!("{PREFIX}{}-{host}", self.process)
     }
+
+    /// The name of the link from the bridge to a host.
+    pub fn link(&self, host: usize) -> String {
+        format!("{}h{host}", bridge(self.process))
+    }
 }
 
 impl Drop for Namespaces {
@@ -52,6 +57,11 @@ impl Drop for Namespaces {
         (0..self.count).for_each(|host| remove(&self.name(host)));
         remove_bridge(self.process);
     }
+}
+
+/// The address of a host.
+pub fn address(host: usize) -> String {
+    format!("198.18.{}.{}", 1 + host / EACH, 1 + host % EACH)
 }
 
 fn bridge(process: u32) -> String {

@@ -37,17 +37,19 @@ pub fn says(text: impl AsRef<str>, part: impl AsRef<str>) {
 
 /// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
 /// of them. `tests/sources.rs` finds programs that are missing here.
-pub const PROGRAMS: [(&str, &str); 15] = [
+pub const PROGRAMS: [(&str, &str); 17] = [
     ("age", "age"),
     ("age-keygen", "age"),
     ("certtool", "gnutls-bin"),
     ("certutil", "libnss3-tools"),
+    ("etcd", "etcd-server"),
     ("faketime", "faketime"),
     ("go", "golang-go"),
     ("jq", "jq"),
     ("mke2fs", "e2fsprogs"),
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),
+    ("patroni", "patroni"),
     ("pk12util", "libnss3-tools"),
     ("pkcs11-tool", "opensc"),
     ("python3", "python3"),
