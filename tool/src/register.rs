@@ -5,11 +5,12 @@
 //! certificate can be revoked. Only [`Register::create`] makes a list: a CA without its list knows
 //! no revocation, so every other function fails.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use rustix::fs::OFlags;
@@ -19,6 +20,9 @@ use crate::{Cause, Error, token_file};
 /// How long to wait for another process that writes to the list.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The number of the reason `certificateHold` in RFC 5280, 5.3.1.
+/// How long to wait for other processes that make CRLs.
+const PATIENCE_CRL: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
 pub const HOLD: u32 = 6;
 
 /// A list has exactly these tables: a trigger of someone else could take a revocation back.
@@ -363,19 +367,22 @@ impl Register {
 
     /// Counts a CRL of this CA that ends then. `make` gets its number, which is above all known
     /// ones, and the revoked certificates of the same moment. If it fails, the CRL does not count.
-    /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
-    /// the list does not know.
-    pub fn next_crl<T>(
+    /// `publish` gets what it made. No other process makes a CRL between the two, so no CRL is
+    /// published after one with a higher number. `least` is the operator's word: without it, this
+    /// fails if the CA may have signed CRLs that the list does not know.
+    pub fn next_crl<T, U>(
         &mut self,
         id: &str,
         least: Option<u64>,
         end: i64,
         make: impl FnOnce(u64, &[Entry]) -> Result<T, Error>,
-    ) -> Result<(u64, T), Error> {
+        publish: impl FnOnce(u64, T) -> Result<U, Error>,
+    ) -> Result<U, Error> {
         const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
         let refused = |text: String| Ok(Err(Error::Caused(Cause::Refused, text)));
         self.authority(id)?;
-        self.write(|list| {
+        let _turn = self.turn()?;
+        let (number, made) = self.write(|list| {
             let (last, unsure): (i64, bool) =
                 list.query_row("SELECT crl_number, unsure FROM authority WHERE id = ?1", [id], |row| {
                     Ok((row.get(0)?, row.get(1)?))
@@ -397,7 +404,29 @@ impl Register {
                 list.execute(NEXT, params![id, number as i64, end])?;
             }
             Ok(made.map(|made| (number, made)))
-        })?
+        })??;
+        publish(number, made)
+    }
+
+    /// Waits until no other process makes a CRL of this list. The next process may go on when the
+    /// file is dropped, or when this process ends. SQLite uses locks of another kind.
+    fn turn(&self) -> Result<File, Error> {
+        let file = token_file::open_file(&self.path, OFlags::RDWR | OFlags::CLOEXEC, 0);
+        let file = file.map_err(Error::io(&self.path))?;
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(Error::io(&self.path)(error)),
+                Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE_CRL => sleep(POLL),
+                Err(TryLockError::WouldBlock) => {
+                    let path = self.path.display();
+                    let text =
+                        format!("another process makes a CRL from {path} and does not end; no CRL was made");
+                    return Err(Cause::Other.error(text));
+                }
+            }
+        }
     }
 
     /// Copies the list into a new file, as one moment shows it.
