@@ -92,7 +92,14 @@ fn an_ec_point_is_accepted_raw_or_in_der_and_returned_in_der() {
                 len => [&[tag, 0x81, len as u8], content].concat(),
             };
             let bits = der(3, &[&[0], &bare[..]].concat());
-            for form in [bare.clone(), der(4, &bare), bits] {
+            let mut forms = vec![bare.clone(), der(4, &bare), bits];
+            if kind.key_type() == KeyType::EC {
+                let (half, sign) = (bare.len().div_ceil(2), bare[bare.len() - 1] & 1);
+                let compressed = [&[2 + sign], &bare[1..half]].concat();
+                let hybrid = [&[6 + sign], &bare[1..]].concat();
+                forms.extend([der(4, &compressed), compressed, der(4, &hybrid), hybrid]);
+            }
+            for form in forms {
                 let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, &form);
                 let imported = client.create(session, &template).expect("a key");
                 assert_eq!(client.read(session, imported, A::EC_POINT).expect("a point"), given, "{kind:?}");
