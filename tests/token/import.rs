@@ -110,6 +110,27 @@ fn an_ec_point_is_accepted_raw_or_in_der_and_returned_in_der() {
 }
 
 #[test]
+fn a_public_key_whose_private_key_is_no_secret_is_refused() {
+    each_user(|client, session| {
+        let one = |len: usize| [vec![1], vec![0; len - 1]].concat();
+        for (kind, point) in [
+            (Kind::Ed25519, one(32)),
+            (Kind::Ed25519, vec![0; 32]),
+            (Kind::Ed448, one(57)),
+            (Kind::X25519, one(32)),
+            (Kind::X448, vec![0; 56]),
+        ] {
+            let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, &point);
+            assert_eq!(client.create(session, &template), Err(Error::AttributeValueInvalid), "{kind:?}");
+        }
+        let mut even = RSA.public.value(A::MODULUS).to_vec();
+        *even.last_mut().expect("a byte") &= 0xfe;
+        let template = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &even);
+        assert_eq!(client.create(session, &template), Err(Error::AttributeValueInvalid));
+    });
+}
+
+#[test]
 fn a_raw_point_that_looks_like_an_octet_string_is_a_point() {
     each_backend(|provider| {
         let client = Client::new(provider);
