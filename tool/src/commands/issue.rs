@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use der::{Decode, Encode};
+use jeton_client::key_types;
 use jeton_pki::certificate::{self, Holder};
 use jeton_pki::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
 use jeton_pki::name::{constraint, general_name, type_of};
+use jeton_pki::public_key_template;
 use jeton_tool::register::Register;
+use jeton_tool::token_file::check_public_key;
 use jeton_tool::{Cause, Error, formats};
+use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::{BasicConstraints, NameConstraints, SubjectAltName};
@@ -84,6 +88,7 @@ impl Terms {
         remark: &[String],
         old: Option<&str>,
     ) -> Result<(), Error> {
+        register.expect_secret(order.public_key)?;
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;
         let tbs = ready.issuer.certificate_tbs(order, serial)?;
@@ -98,6 +103,7 @@ impl Terms {
         let draft = self.output.encoded(&all, "CERTIFICATE", self.format)?;
         register.add(&entry, &all[0], || {
             ready.expect_may_issue(register)?;
+            register.expect_secret(order.public_key)?;
             old.iter().try_for_each(|old| register.expect_good(&ready.name, old))
         })?;
         let written = draft.publish().map_err(|error| {
@@ -109,12 +115,12 @@ impl Terms {
 }
 
 /// Reads a request that its own key signed.
-fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
+fn request(path: &Path, ready: &Ready, profile: &CertificateProfile) -> Result<Request, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
     let all =
         formats::contents(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
-    let request = match all.as_slice() {
+    let mut request = match all.as_slice() {
         [der] => Request::parse(der)?,
         [] => {
             let text = format!("{} has no certificate request, or a damaged one", path.display());
@@ -122,6 +128,15 @@ fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
         }
         _ => return Err(Cause::Refused.error(format!("{} has several requests", path.display()))),
     };
+    let info = SubjectPublicKeyInfoOwned::from_der(&request.public_key()?)?;
+    let template = public_key_template(&info)?;
+    profile.check_key(&info)?;
+    let plain = check_public_key(&template)
+        .map_err(|flaw| Cause::Refused.error(format!("the key of the request is refused: {flaw}")))?;
+    // RFC 5480, 2.2: programs need not read compressed points.
+    if info.algorithm.oid.to_der()? == key_types::EC {
+        request.put_public_key(&plain)?;
+    }
     if !request.is_signed_by_its_key(&ready.session)? {
         let text = "the signature of the request is not valid";
         return Err(jeton_pki::Error::Refused(text.to_owned()).into());
@@ -171,7 +186,7 @@ impl Issue {
         }
         let profile = self.terms.profile(&self.profile)?;
         let (ready, register) = self.terms.open()?;
-        let request = request(&self.request, &ready)?;
+        let request = request(&self.request, &ready, &profile)?;
         let remark = request.check(&profile)?;
         for beyond in &remark {
             warn(&format!("the certificate does not have {beyond} of the request"));
@@ -247,7 +262,7 @@ impl Renew {
         let profile = self.terms.profile(self.profile.as_deref().unwrap_or(&entry.profile))?;
         let old = Certificate::from_der(&register.der(&entry)?)?.tbs_certificate;
         let public_key = match &self.request {
-            Some(path) => request(path, &ready)?.public_key()?,
+            Some(path) => request(path, &ready, &profile)?.public_key()?,
             None => old.subject_public_key_info.to_der()?,
         };
         let names = old.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();

@@ -10,10 +10,12 @@ use clap::builder::PossibleValuesParser;
 use der::Decode;
 use jeton_client::text::shown;
 use jeton_pki::name;
-use jeton_tool::register::{Entry, Register, now};
+use jeton_tool::formats::certificate::public_key_of;
+use jeton_tool::register::{Entry, Of, Register, now};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use x509_cert::Certificate;
+use x509_cert::ext::pkix::CrlReason;
 
 use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
 use super::out::{self, Encoding, Output, Written};
@@ -264,8 +266,21 @@ impl Revoke {
         let mut register = Register::open(&self.list.path()?)?;
         let entry = self.which.find(&register)?;
         let entry = register.revoke(&entry, *reason as u32)?;
-        let text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
-        out::result(&IssuedRow::of(&entry), text)
+        let mut text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
+        let same_key = match reason {
+            CrlReason::KeyCompromise | CrlReason::CaCompromise => others_of_key(&register, &entry)?,
+            _ => Vec::new(),
+        };
+        for other in &same_key {
+            let subject = shown(&other.subject);
+            text += &format!(
+                "\nThe certificate {} of {subject} has the same key, and is not revoked: `jeton cert revoke {0} \
+                --reason {}` revokes it.",
+                other.serial, self.reason
+            );
+        }
+        let same_key = same_key.iter().map(IssuedRow::of).collect();
+        out::result(&RevokedRow { row: IssuedRow::of(&entry), same_key }, text)
     }
 }
 
@@ -287,3 +302,22 @@ impl Release {
         out::result(&IssuedRow::of(&entry), text)
     }
 }
+/// A revoked certificate in `--json`.
+#[derive(Serialize)]
+struct RevokedRow {
+    #[serde(flatten)]
+    row: IssuedRow,
+    /// Further certificates of a compromised key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    same_key: Vec<IssuedRow>,
+}
+
+/// Returns the valid and the held certificates of the same key, of all CAs.
+fn others_of_key(register: &Register, entry: &Entry) -> Result<Vec<Entry>, Error> {
+    // One that was adopted from a CRL alone has no known key.
+    let Ok(der) = register.der(entry) else { return Ok(Vec::new()) };
+    let mut others = register.of_key(&public_key_of(&der)?, Of::All)?;
+    others.retain(|other| other.id != entry.id && ["valid", "held"].contains(&other.status()));
+    Ok(others)
+}
+

@@ -10,12 +10,27 @@ jeton cert import ca.pem --label ca
 jeton ca init --label ca
 jeton key generate --type ec:p256 --label key
 jeton csr --label key --subject CN=any --out key.csr
+# One key that is compromised, and one for all others.
+jeton key generate --type ec:p256 --label lost
+jeton csr --label lost --subject CN=any --out lost.csr
+jeton cert issue lost.csr --label ca --profile tls-server --subject CN=old --san dns:old.example.org --out old.pem
+jeton cert issue lost.csr --label root --profile tls-client --subject CN=beside --out beside.pem
 issue() { jeton cert issue key.csr --label ca --profile tls-server --subject CN=$1 --san dns:$1.example.org --out $1.pem "${@:2}"; }
 issue www
-issue old
 revoked() { jeton crl --label ca --json | grep "\"revoked\": $1"; }
-jeton cert revoke old.pem --reason key-compromise
+jeton cert revoke old.pem > said
+fails 1 grep 'same key' said
+# A revoked key may turn out to be compromised. No certificate is issued for it again, by no CA and under no name.
+jeton cert revoke old.pem --reason key-compromise | grep 'CN=beside has the same key'
+for ca in ca root; do
+    fails 7 jeton cert issue lost.csr --label $ca --profile tls-client --subject CN=other.example.org | grep 'was compromised'
+done
+fails 7 jeton cert renew beside.pem --label root | grep 'was compromised'
+fails 7 jeton cert renew www.pem --label ca --request lost.csr | grep 'was compromised'
+jeton cert revoke beside.pem --reason key-compromise > said
+fails 1 grep 'same key' said
 fails 4 jeton cert revoke old.pem
+fails 4 jeton cert revoke old.pem --reason superseded
 fails 3 jeton cert revoke 0102
 fails 3 jeton cert revoke root.pem
 jeton cert revoke www.example.org --reason hold

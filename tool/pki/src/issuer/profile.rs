@@ -167,14 +167,13 @@ impl CertificateProfile {
 
     /// Fails unless a certificate may have this key. In every profile, RSA has 2048 bits or more,
     /// and an odd exponent above 1 (SP 800-131A; SP 800-89, 5.3.3).
-    pub(super) fn check_key(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
-        let name = match rsa(info)? {
-            Some((bits, is_strong)) if bits < 2048 || !is_strong => {
-                return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
-            }
-            Some((bits, _)) => format!("rsa:{bits}"),
-            None => key_name(info)?,
-        };
+    pub fn check_key(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
+        if let Some((bits, is_strong)) = rsa(info)?
+            && (bits < 2048 || !is_strong)
+        {
+            return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
+        }
+        let name = key_name(info)?;
         let allows = |entry: &String| match (entry.strip_prefix("rsa:"), name.strip_prefix("rsa:")) {
             (Some(least), Some(bits)) => bits.parse::<u32>().ok() >= least.parse().ok(),
             _ => name
@@ -204,7 +203,11 @@ pub(super) fn rsa(info: &SubjectPublicKeyInfoOwned) -> Result<Option<(u32, bool)
     Ok(Some((bits, exponent != [1] && exponent.last().is_some_and(|byte| byte & 1 == 1))))
 }
 
-fn key_name(info: &SubjectPublicKeyInfoOwned) -> Result<String, Error> {
+/// Returns the type of a key, as `key generate --type` names it, or its object identifier.
+pub fn key_name(info: &SubjectPublicKeyInfoOwned) -> Result<String, Error> {
+    if let Some((bits, _)) = rsa(info)? {
+        return Ok(format!("rsa:{bits}"));
+    }
     let oid = info.algorithm.oid.to_der()?;
     let curve = info.algorithm.parameters.as_ref().map(Encode::to_der).transpose()?.unwrap_or_default();
     let is_curve = oid == key_types::EC;

@@ -61,6 +61,12 @@ impl Request {
         Ok(self.request.info.public_key.to_der()?)
     }
 
+    /// Replaces the encoding of the public key by another one of the same key.
+    pub fn put_public_key(&mut self, info: &[u8]) -> Result<(), Error> {
+        self.request.info.public_key = SubjectPublicKeyInfoOwned::from_der(info)?;
+        Ok(())
+    }
+
     /// Returns whether the key of the request signed it. The module verifies the signature.
     pub fn is_signed_by_its_key(&self, session: &Session) -> Result<bool, Error> {
         is_signed(session, &self.der, &self.request.info.public_key)
