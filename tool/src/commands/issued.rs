@@ -132,49 +132,37 @@ fn holder(entry: &Entry) -> [&str; 4] {
 /// The certificate of the list that the operator means.
 #[derive(Args)]
 pub struct Which {
-    /// The certificate: its file, its serial number (serial:NUMBER), its subject, or one of its
-    /// names.
+    /// The certificate: its file (a path with / or a name that ends in .pem), its serial number
+    /// (serial:NUMBER), its subject, or one of its names.
     #[arg(value_name = "CERTIFICATE")]
     certificate: String,
 }
 
 impl Which {
     /// Finds the certificate: the only valid one with this name, or else the only one. What a name
-    /// and a number fit together is refused.
+    /// and a number fit together is refused. Another user may have put a file with the name of a
+    /// host into the working directory, so a word is never a file.
     pub fn find(&self, register: &Register) -> Result<Entry, Error> {
-        let path = Path::new(&self.certificate);
-        let mut found = register.entries(None)?;
-        if path.is_file() {
-            let der = read_certificate(path)?;
-            let wanted = entry_of(&der, "", "")?;
-            found.retain(|entry| {
-                // An adopted certificate may have no bytes to compare.
-                let is_same = register.der(entry).map_or(entry.issuer == wanted.issuer, |own| own == der);
-                entry.serial == wanted.serial && is_same
-            });
-        } else {
-            let number = self.certificate.strip_prefix("serial:");
-            let serial = number_of(number.unwrap_or(&self.certificate)).unwrap_or_default();
-            let mut named = Vec::new();
-            for entry in found.iter().filter(|entry| number.is_none() && entry.serial != serial) {
-                // Without the bytes, the list knows no decoded name.
-                let is_named = match register.der(entry) {
-                    Ok(der) => is_called(&der, &self.certificate)?,
-                    Err(_) => entry.subject == self.certificate,
-                };
-                if is_named {
-                    named.push(entry.clone());
-                }
+        let text = &self.certificate;
+        let path = Path::new(text);
+        let is_path = text.contains('/') || text.ends_with(".pem");
+        let mut found = self.called(register)?;
+        if is_path && path.is_file() {
+            let of_file = of_file(register, path)?;
+            if found.iter().any(|entry| of_file.iter().all(|own| own.id != entry.id)) {
+                let text = format!(
+                    "{text} is a file, and the name of another certificate; name it by serial:NUMBER"
+                );
+                return Err(Cause::Refused.error(text));
             }
-            if named.iter().any(is_live) {
-                named.retain(is_live);
-            }
-            found.retain(|entry| entry.serial == serial);
-            found.extend(named);
+            found = of_file;
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Cause::NotFound.error(format!("the list has no certificate {}", self.certificate))),
+            0 if !is_path && path.is_file() => Err(Cause::NotFound.error(format!(
+                "the list has no certificate with the name {text}; for the file write ./{text}"
+            ))),
+            0 => Err(Cause::NotFound.error(format!("the list has no certificate {text}"))),
             _ => {
                 let line = |entry: &Entry| format!("serial:{} {}", entry.serial, shown(&entry.subject));
                 let all: Vec<_> = found.iter().map(line).collect();
@@ -188,6 +176,43 @@ impl Which {
 
 fn is_called(der: &[u8], text: &str) -> Result<bool, Error> {
     Ok(name::is_called(&Certificate::from_der(der)?.tbs_certificate, text)?)
+
+    /// Returns the certificates with this number or name.
+    fn called(&self, register: &Register) -> Result<Vec<Entry>, Error> {
+        let mut found = register.entries(None)?;
+        let number = self.certificate.strip_prefix("serial:");
+        let serial = number_of(number.unwrap_or(&self.certificate)).unwrap_or_default();
+        let mut named = Vec::new();
+        for entry in found.iter().filter(|entry| number.is_none() && entry.serial != serial) {
+            // Without the bytes, the list knows no decoded name.
+            let is_named = match register.der(entry) {
+                Ok(der) => is_called(&der, &self.certificate)?,
+                Err(_) => entry.subject == self.certificate,
+            };
+            if is_named {
+                named.push(entry.clone());
+            }
+        }
+        if named.iter().any(is_live) {
+            named.retain(is_live);
+        }
+        found.retain(|entry| entry.serial == serial);
+        found.extend(named);
+        Ok(found)
+    }
+}
+
+/// Returns the entries of the certificate in a file.
+fn of_file(register: &Register, path: &Path) -> Result<Vec<Entry>, Error> {
+    let der = read_certificate(path)?;
+    let wanted = entry_of(&der, "", "")?;
+    let mut found = register.entries(None)?;
+    found.retain(|entry| {
+        // An adopted certificate may have no bytes to compare.
+        let is_same = register.der(entry).map_or(entry.issuer == wanted.issuer, |own| own == der);
+        entry.serial == wanted.serial && is_same
+    });
+    Ok(found)
 }
 
 fn is_live(entry: &Entry) -> bool {
@@ -284,24 +309,6 @@ impl Revoke {
     }
 }
 
-/// Make a certificate valid again that was revoked with the reason hold.
-#[derive(Args)]
-pub struct Release {
-    #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    list: ListFile,
-}
-
-impl Release {
-    pub fn run(self) -> Result<(), Error> {
-        let mut register = Register::open(&self.list.path()?)?;
-        let entry = self.which.find(&register)?;
-        let entry = register.release(&entry)?;
-        let text = format!("The certificate {} of {} is valid again.", entry.serial, shown(&entry.subject));
-        out::result(&IssuedRow::of(&entry), text)
-    }
-}
 /// A revoked certificate in `--json`.
 #[derive(Serialize)]
 struct RevokedRow {
@@ -321,3 +328,21 @@ fn others_of_key(register: &Register, entry: &Entry) -> Result<Vec<Entry>, Error
     Ok(others)
 }
 
+/// Make a certificate valid again that was revoked with the reason hold.
+#[derive(Args)]
+pub struct Release {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    list: ListFile,
+}
+
+impl Release {
+    pub fn run(self) -> Result<(), Error> {
+        let mut register = Register::open(&self.list.path()?)?;
+        let entry = self.which.find(&register)?;
+        let entry = register.release(&entry)?;
+        let text = format!("The certificate {} of {} is valid again.", entry.serial, shown(&entry.subject));
+        out::result(&IssuedRow::of(&entry), text)
+    }
+}

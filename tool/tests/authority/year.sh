@@ -84,6 +84,17 @@ client() { jeton cert issue key.csr --label ca --profile tls-client --subject "$
 number=$(openssl x509 -in new.pem -noout -serial | cut -d= -f2)
 client CN=$number number
 fails 1 jeton cert revoke $number | grep 'several certificates fit'
+# A file with the name of a host decides nothing, and a name of a file that is another certificate's is refused.
+cp new.pem plain.example.org
+jeton cert show plain.example.org | cmp - plain.pem
+cp new.pem nowhere
+fails 3 jeton cert show nowhere | grep 'write ./nowhere'
+jeton cert show ./nowhere | cmp - new.pem
+jeton cert issue key.csr --label root --profile tls-client --subject CN=twice.pem --out word.pem
+cp new.pem twice.pem
+fails 7 jeton cert show twice.pem | grep 'the name of another certificate'
+rm twice.pem
+jeton cert show twice.pem | cmp - word.pem
 jeton cert show serial:$number | cmp - new.pem
 client 'CN=a\,CN=bank' comma
 fails 3 jeton cert revoke bank
