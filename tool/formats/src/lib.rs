@@ -13,6 +13,7 @@ pub mod certificate;
 mod entry;
 mod error;
 mod keys;
+mod lattice;
 mod openssh;
 mod password;
 mod pbe;
