@@ -12,6 +12,7 @@ mod bind;
 pub mod certificate;
 mod entry;
 mod error;
+mod jwk;
 mod keys;
 mod lattice;
 mod openssh;
