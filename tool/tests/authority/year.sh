@@ -70,7 +70,12 @@ issue plain --force
 jeton cert issue key.csr --label ca --profile tls-client --subject 'CN=<i>"&' --days 3 --out b.pem
 jeton ca report --within 4d --out report.html
 grep 'CAs: 2' report.html
-grep -c '&lt;i.*&amp;' report.html | grep -x 1
+grep -c '&lt;i.*&amp;' report.html | grep -x 2
+# Each month has a row with a bar, and each valid certificate one.
+valid=$(jeton cert issued --status valid | wc -l)
+grep "Valid certificates: $valid<" report.html
+sed -n '/Months/,/<\/table>/s/.*"number">\([0-9]*\)<.*/\1/p' report.html > numbers
+[ $(($(paste -sd+ numbers))) = $valid ]
 fails 1 grep '<i' report.html
 [ "$(sed -n '/Revoked/,$p' report.html | grep -c CN=Issuing)" = 2 ]
 jeton ca report --within 4d --format prometheus > metrics
@@ -79,11 +84,6 @@ grep -F "jeton_certificates{ca=\"CN=Issuing\",id=\"$id\",status=\"revoked\"} 2" 
 grep -F "jeton_certificates_ending_soon{ca=\"CN=Issuing\",id=\"$id\"} 1" metrics
 grep 'jeton_certificate_end_seconds{ca="CN=Issuing",id="'$id'",subject="CN=.*\\".*"} [0-9]\{10\}$' metrics
 grep -x 'jeton_crl_end_seconds{ca="CN=Issuing",id="'$id'"} [0-9]\{10\}' metrics
-# A name that is the number of another certificate, and one that looks like two.
-client() { jeton cert issue key.csr --label ca --profile tls-client --subject "$1" --out $2.pem; }
-number=$(openssl x509 -in new.pem -noout -serial | cut -d= -f2)
-client CN=$number number
-fails 1 jeton cert revoke $number | grep 'several certificates fit'
 # A file with the name of a host decides nothing, and a name of a file that is another certificate's is refused.
 cp new.pem plain.example.org
 jeton cert show plain.example.org | cmp - plain.pem
@@ -95,6 +95,11 @@ cp new.pem twice.pem
 fails 7 jeton cert show twice.pem | grep 'the name of another certificate'
 rm twice.pem
 jeton cert show twice.pem | cmp - word.pem
+# A name that is the number of another certificate, and one that looks like two.
+client() { jeton cert issue key.csr --label ca --profile tls-client --subject "$1" --out $2.pem; }
+number=$(openssl x509 -in new.pem -noout -serial | cut -d= -f2)
+client CN=$number number
+fails 1 jeton cert revoke $number | grep 'several certificates fit'
 jeton cert show serial:$number | cmp - new.pem
 client 'CN=a\,CN=bank' comma
 fails 3 jeton cert revoke bank

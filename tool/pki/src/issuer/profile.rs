@@ -18,6 +18,7 @@ pub const BUILT_IN: &str = include_str!("profiles.toml");
 /// The names of the built-in profiles.
 pub const PROFILE_NAMES: &[&str] = &[
     "tls-server",
+    "internal-server",
     "tls-client",
     "tls-peer",
     "code-signing",
@@ -94,6 +95,18 @@ impl TryFrom<String> for Usage {
         let found = USAGES.iter().find(|(_, known)| *known == name);
         found.map(|(usage, _)| Self(*usage)).ok_or_else(|| format!("unknown key usage {name:?}"))
     }
+}
+
+/// Returns the name of a key usage.
+pub fn usage_name(usage: KeyUsages) -> &'static str {
+    USAGES.iter().find(|(known, _)| *known == usage).map_or("", |(_, name)| *name)
+}
+
+/// Returns the name of an extended key usage, or its object identifier.
+pub fn purpose_name(purpose: ObjectIdentifier) -> String {
+    let text = purpose.to_string();
+    let known = PURPOSES.iter().find(|(_, oid)| *oid == text);
+    known.map(|(name, _)| (*name).to_owned()).unwrap_or(text)
 }
 
 /// An extended key usage or a policy.
