@@ -14,6 +14,7 @@ use jeton_tool::object::{describe, public_key_info};
 use serde::Serialize;
 
 use super::authority::certificate_of;
+use super::info::Info;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::{Import, ImportType};
@@ -38,6 +39,8 @@ enum What {
     Export(Export),
     /// List the certificates.
     List(List),
+    /// Show what the certificates of a file say.
+    Info(Info),
     /// Make a certificate that the key itself signs.
     SelfSign(SelfSign),
     /// Sign a certificate for a request with the key of a CA.
@@ -59,7 +62,7 @@ enum What {
 impl Cert {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
-            self.what, What: Export List SelfSign Issue Renew Issued Expiring Show Revoke Release;
+            self.what, What: Export List Info SelfSign Issue Renew Issued Expiring Show Revoke Release;
             What::Import(command) => command.run_with(ImportType::Cert).map(Termination::report),
         }
     }

@@ -18,6 +18,7 @@ use x509_cert::Certificate;
 use x509_cert::ext::pkix::CrlReason;
 
 use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
+use super::hook::Hook;
 use super::out::{self, Encoding, Output, Written};
 
 /// The options that choose certificates of the list.
@@ -90,6 +91,8 @@ pub struct Expiring {
     /// How soon: a number of days (30d), hours (12h) or weeks (4w).
     #[arg(long, default_value = "30d", value_parser = seconds)]
     within: i64,
+    #[command(flatten)]
+    hook: Hook,
 }
 
 /// Reads a number of hours, days or weeks.
@@ -107,6 +110,7 @@ impl Expiring {
         let entries = self.filter.entries()?;
         let soon = soon(&entries, self.within);
         let code = if soon.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        soon.iter().for_each(|entry| drop(self.hook.run("ending", entry, None)));
         show(soon)?;
         Ok(code)
     }
@@ -172,10 +176,6 @@ impl Which {
             }
         }
     }
-}
-
-fn is_called(der: &[u8], text: &str) -> Result<bool, Error> {
-    Ok(name::is_called(&Certificate::from_der(der)?.tbs_certificate, text)?)
 
     /// Returns the certificates with this number or name.
     fn called(&self, register: &Register) -> Result<Vec<Entry>, Error> {
@@ -215,6 +215,10 @@ fn of_file(register: &Register, path: &Path) -> Result<Vec<Entry>, Error> {
     Ok(found)
 }
 
+fn is_called(der: &[u8], text: &str) -> Result<bool, Error> {
+    Ok(name::is_called(&Certificate::from_der(der)?.tbs_certificate, text)?)
+}
+
 fn is_live(entry: &Entry) -> bool {
     matches!(entry.status(), "valid" | "held")
 }
@@ -243,6 +247,9 @@ pub struct Shown {
     pub row: IssuedRow,
     #[serde(flatten)]
     pub written: Written,
+    /// Whether the hook succeeded, or there is none.
+    #[serde(skip)]
+    pub hook: bool,
 }
 
 impl Show {
@@ -258,7 +265,7 @@ impl Show {
             row.explain();
         }
         let written = self.output.encoded(&all, "CERTIFICATE", self.format)?.publish()?;
-        out::if_json(&Shown { row, written })
+        out::if_json(&Shown { row, written, hook: true })
     }
 }
 
