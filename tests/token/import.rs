@@ -15,6 +15,10 @@ const ED25519_POINT: [u8; 32] = [
 ];
 const ED25519_SIGNATURE_START: [u8; 8] = [0x92, 0xa0, 0x09, 0xa9, 0xf0, 0xd4, 0xca, 0xb8];
 
+/// The product of two primes, of 512 bits.
+const SHORT_MODULUS: &str = "ca43cbc12f26a705b1817483092d78172b90741550dc1d18db3dd06efd77fff2\
+    5befa2b17aa05182c934fe07ef004e95f5278ee0c6d0450966444252b61092d5";
+
 fn private(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::PRIVATE_KEY, key_type)
 }
@@ -56,7 +60,7 @@ fn rsa_keys_are_imported_with_and_without_primes() {
 
         let broken = RSA.private.clone().without(A::PRIME_1).bytes(A::PRIME_1, &[3; 128]);
         assert_eq!(client.create(session, &broken), Err(Error::AttributeValueInvalid));
-        let small = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &[0xff; 64]);
+        let small = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &hex(SHORT_MODULUS));
         assert_eq!(client.create(session, &small), Err(Error::KeySizeRange));
     });
 }

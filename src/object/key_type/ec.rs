@@ -57,8 +57,7 @@ pub(super) const FAMILY: Family = Family {
                 };
                 let given = point(Group::Ec(curve), given)?;
                 if given.first() != Some(&4) {
-                    let point =
-                        provider.keys.uncompressed(curve, given).map_err(|_| Error::AttributeValueInvalid)?;
+                    let point = provider.keys.uncompressed(curve, given)?;
                     attributes.put(A::EC_POINT, Value::Bytes(Secret::new(point)));
                 }
                 Ok(())
