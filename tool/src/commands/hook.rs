@@ -30,7 +30,9 @@ impl Hook {
         let Some(program) = &self.hook else { return true };
         let mut command = Command::new(program);
         command.arg(event).stdin(Stdio::null());
-        SECRETS.iter().for_each(|secret| drop(command.env_remove(secret)));
+        for secret in SECRETS {
+            command.env_remove(secret);
+        }
         let Entry { serial, subject, names, profile, not_after, .. } = entry;
         let end = not_after.map(date).unwrap_or_default();
         let values =

@@ -110,7 +110,9 @@ impl Expiring {
         let entries = self.filter.entries()?;
         let soon = soon(&entries, self.within);
         let code = if soon.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-        soon.iter().for_each(|entry| drop(self.hook.run("ending", entry, None)));
+        for entry in &soon {
+            self.hook.run("ending", entry, None);
+        }
         show(soon)?;
         Ok(code)
     }
