@@ -276,6 +276,14 @@ fn is_hmac<D: Digest + BlockSizeUser>(key: &[u8], data: &[u8], mac: &[u8]) -> bo
     keyed.is_ok_and(|keyed| keyed.chain_update(data).verify_slice(mac).is_ok())
 }
 
+/// Computes the MAC with SHA-256 of a new file.
+pub(crate) fn mac(data: &[u8], password: &str, salt: &[u8], count: u64) -> Vec<u8> {
+    let secret: Vec<u8> = password.encode_utf16().chain([0]).flat_map(u16::to_be_bytes).collect();
+    let key = derive::<Sha256>(&Zeroizing::new(secret), salt, 3, count, 32);
+    let keyed = SimpleHmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of every length");
+    keyed.chain_update(data).finalize().into_bytes().to_vec()
+}
+
 fn has_mac<D: Digest + BlockSizeUser>(
     secret: &[u8],
     salt: &[u8],

@@ -128,3 +128,21 @@ grep '^ending$' hook.ending
 touch fail
 fails 1 issue peer --profile tls-client --out hooked2.pem --hook ./hook | grep 'the hook ./hook failed'
 jeton cert show ./hooked2.pem
+# The path of a certificate. Each reason is named.
+verify() { jeton cert verify "$@"; }
+jeton crl --label ca --out paths.crl
+verify certificates/b.pem --roots ca.pem | grep '^valid: CN=b < CN=Root$'
+verify certificates/b.pem --roots ca.pem --crl paths.crl --host b.example.org
+fails 1 verify certificates/a.pem --roots ca.pem --crl paths.crl | grep 'not valid: CN=a: .*is revoked'
+fails 1 verify certificates/b.pem --roots ca.pem --host c.example.org | grep 'has not this name'
+fails 1 verify certificates/b.pem --roots ca.pem --purpose client-auth | grep 'not for this purpose'
+fails 1 verify certificates/b.pem --roots ca.pem --at 1500000000 | grep 'not valid yet'
+fails 1 verify certificates/b.pem --roots certificates/c.pem --json | grep 'no path leads'
+# A file for a phone, with a key that is in no token.
+export JETON_FILE_PIN=phone
+jeton cert p12 hooked.pem --key key --out phone.p12 2>&1 | grep 'in no token'
+openssl pkcs12 -in phone.p12 -passin pass:phone -nokeys -clcerts | openssl x509 -noout -fingerprint | cmp - <(openssl x509 -in hooked.pem -noout -fingerprint)
+openssl pkcs12 -in phone.p12 -passin pass:phone -nocerts -noenc | openssl pkey | cmp - <(openssl pkey -in key)
+openssl genrsa -out foreign.key 2048
+fails 7 jeton cert p12 hooked.pem --key foreign.key --out foreign.p12 | grep 'not that of the first certificate'
+[ "$(stat -c %a phone.p12)" = 600 ]
