@@ -33,6 +33,7 @@ pub(crate) mod required;
 mod rule;
 pub(crate) mod spki;
 pub(crate) mod strict;
+pub mod validation;
 pub mod value;
 mod whole;
 
@@ -218,7 +219,10 @@ impl Object {
         if let Some(key) = self.public_key.get() {
             return Ok(Arc::clone(key));
         }
-        let key = provider.keys.public(&key::public_parts(&self.attributes)?)?;
+        let parts = key::public_parts(&self.attributes)?;
+        // The store may have a key from before `C_CreateObject` refused it.
+        validation::check_order(&parts).map_err(|_| Error::KeyFunctionNotPermitted)?;
+        let key = provider.keys.public(&parts)?;
         Ok(Arc::clone(self.public_key.get_or_init(|| key)))
     }
 

@@ -8,6 +8,8 @@ use jeton_secret::Secret;
 use crate::backend::{Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::object::template::Raw;
+pub use crate::object::validation::Flaw;
 use crate::object::value::{AttributeView, Value};
 use crate::object::{Attributes, attribute, key, pkcs8, spki};
 
@@ -49,14 +51,26 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair> {
 /// Encodes the public key that has these attributes as SubjectPublicKeyInfo. The values come from
 /// `C_GetAttributeValue` of any module.
 pub fn public_key_info(attributes: &[(u64, Vec<u8>)]) -> Result<Vec<u8>> {
+    let public = read_public(attributes)?;
+    spki::encode(&public, &key::public_parts(&public)?)
+}
+
+/// Checks a public key of a stranger, by its attributes: `C_CreateObject` refuses the same keys.
+/// Returns the key as SubjectPublicKeyInfo, whose point is not compressed.
+pub fn check_public_key(attributes: &[(u64, Vec<u8>)]) -> std::result::Result<Vec<u8>, Flaw> {
+    let mut public = read_public(attributes).map_err(Flaw::Malformed)?;
+    key::check_public(&mut public, Provider::ALL[0])
+        .and_then(|parts| spki::encode(&public, &parts).map_err(Flaw::Malformed))
+}
+
+fn read_public(attributes: &[(u64, Vec<u8>)]) -> Result<Attributes> {
     let mut public = Attributes::default();
     for (id, value) in attributes {
         let id = A(*id);
         let kind = attribute::kind(id).ok_or(Error::AttributeTypeInvalid)?;
-        let raw = crate::object::template::Raw::Bytes(value);
-        public.put(id, Value::read(kind, &raw, &attribute::kind)?);
+        public.put(id, Value::read(kind, &Raw::Bytes(value), &attribute::kind)?);
     }
-    spki::encode(&public, &key::public_parts(&public)?)
+    Ok(public)
 }
 
 fn public_key(private: &Attributes, parts: &PublicParts) -> Result<Bytes> {

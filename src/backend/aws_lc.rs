@@ -21,10 +21,13 @@ mod xdh;
 
 use std::sync::Arc;
 
+use jeton_secret::Secret;
+
 use crate::backend::api::{
-    DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
+    Curve, DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
 };
-use crate::backend::shared::dh as rules;
+use crate::backend::shared::dh::{self as rules, Integers};
+use crate::backend::shared::point::encoding;
 use crate::error::{Error, Result};
 
 /// Repeats the integrity test and the self-tests of the validated module.
@@ -127,6 +130,17 @@ impl Keys for KeyPairs {
                 super::hash_based::public(*family, key, &digest::Digests)
             }
         }
+    }
+
+    fn uncompressed(&self, curve: Curve, point: &[u8]) -> Result<Vec<u8>> {
+        if curve.is_brainpool() {
+            return elsewhere()?.keys.uncompressed(curve, point);
+        }
+        ffi::EcKey::public(curve, &encoding(curve, point)?)?.point()
+    }
+
+    fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secret> {
+        dh::Numbers::power(base, exponent, modulus)
     }
 
     /// The second backend finds a safe prime several times sooner.

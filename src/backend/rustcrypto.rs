@@ -31,13 +31,12 @@ use std::sync::Arc;
 pub(super) use self::emsa::Encoding;
 
 use self::clean::{CleanKey, LARGE, SMALL, alone};
-#[cfg(feature = "aws-lc")]
 use jeton_secret::Secret;
 
 use crate::backend::api::{
-    DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
+    Curve, DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
 };
-use crate::backend::shared::dh as rules;
+use crate::backend::shared::dh::{self as rules, Integers};
 use crate::error::{Error, Result};
 
 /// The backend `rustcrypto`.
@@ -83,6 +82,14 @@ impl Keys for KeyPairs {
             _ => &SMALL,
         };
         Ok(Arc::new(CleanKey::new(stacks.run(|| public(parts))?, stacks)))
+    }
+
+    fn uncompressed(&self, curve: Curve, point: &[u8]) -> Result<Vec<u8>> {
+        SMALL.run(|| ec::uncompressed(curve, point))
+    }
+
+    fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secret> {
+        SMALL.run(|| dh::Numbers::power(base, exponent, modulus))
     }
 
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {

@@ -10,6 +10,7 @@ pub(crate) mod extra_bits;
 )]
 pub(super) mod modes;
 pub(crate) mod padding;
+pub(super) mod point;
 #[cfg(not(feature = "fips"))]
 pub(super) mod prehash;
 pub(super) mod rejection;

@@ -1,11 +1,13 @@
 //! Converts between a key's attributes and the parts of a key that a backend takes.
 
 use jeton_secret::with_wiped_frame;
+use tracing::warn;
 
 use super::Attributes;
 use super::attribute::ObjectTypes;
 use super::key_type::KeyTypeRow;
 use super::required::{self, bytes, value};
+use super::validation::{self, Flaw};
 use super::value::Value;
 use crate::backend::{PairSpec, PrivateKey, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
@@ -71,7 +73,6 @@ pub(crate) fn check(
         attributes.put(A::VALUE_LEN, Value::Number(len as u64));
         return Ok(());
     }
-    (row.prepare)(attributes, provider)?;
     let has_curve = attributes.has(A::EC_PARAMS);
     let refused = |error| match error {
         // The build has no library with this curve or this type of key.
@@ -80,6 +81,7 @@ pub(crate) fn check(
         other => refused(other),
     };
     if object_type.is_hidden() {
+        (row.prepare)(attributes, provider)?;
         let parts = (row.private_parts)(attributes)?;
         let key = provider.keys.private(&parts).map_err(refused)?;
         if let PrivateParts::MlKem { .. } = parts {
@@ -87,9 +89,29 @@ pub(crate) fn check(
         }
         return (row.normalise)(attributes, parts);
     }
-    let parts = (row.public_parts)(attributes)?;
-    provider.keys.public(&parts).map_err(refused)?;
+    let parts = check_public(attributes, provider).map_err(|flaw| match flaw {
+        Flaw::Malformed(error) => refused(error),
+        flaw => {
+            warn!(%flaw, "a public key is refused");
+            Error::AttributeValueInvalid
+        }
+    })?;
     (row.put_public)(attributes, &parts)
+}
+
+/// Checks a public key that a caller supplies, and writes its curve and its point in the form of
+/// the token.
+pub(crate) fn check_public(
+    attributes: &mut Attributes,
+    provider: &Provider,
+) -> std::result::Result<PublicParts, Flaw> {
+    let prepared = KeyTypeRow::of_object(attributes).and_then(|row| {
+        (row.prepare)(attributes, provider)?;
+        (row.public_parts)(attributes)
+    });
+    let parts = prepared.map_err(Flaw::Malformed)?;
+    validation::check(&parts, provider)?;
+    Ok(parts)
 }
 
 /// Checks an ML-KEM key by one encapsulation. FIPS 203, 7.3, compares the parts of the public key

@@ -68,10 +68,14 @@ pub(crate) fn check_public(bytes: &[u8], attributes: &Attributes, provider: &Pro
     // RFC 5958, 2: the bit string is that of SubjectPublicKeyInfo.
     let public = spki::encode(attributes, &public).map_err(invalid)?;
     let own = SubjectPublicKeyInfoRef::from_der(&public).map_err(invalid)?.subject_public_key.raw_bytes();
-    // A point may be compressed. Then its first byte has the parity of the last one (SEC 1, 2.3.3).
+    // A point may be compressed or hybrid. Then its first byte has the parity of the last one (SEC
+    // 1, 2.3.3).
     let same = |named: &[u8]| match (named, own) {
         ([form @ (2 | 3), x @ ..], [4, point @ .., last]) => {
             point.starts_with(x) && point.len() + 1 == 2 * x.len() && form & 1 == last & 1
+        }
+        ([form @ (6 | 7), named @ ..], [4, own @ .., last]) => {
+            named.starts_with(own) && named[own.len()..] == [*last] && form & 1 == last & 1
         }
         _ => named == own,
     };

@@ -121,7 +121,22 @@ fn both_sides_of_a_key_agreement_get_the_same_secret() {
             let PublicParts::Ec { curve, point } = &other.0 else { continue };
             assert_eq!(secret.len(), curve.len());
             let compressed = [&[2 + point[2 * curve.len()] % 2], &point[1..=curve.len()]].concat();
-            assert_eq!(agree(from, &one.1, &compressed), Ok(secret), "{} {curve:?}: compressed", from.name);
+            let hybrid = [&[6 + point[2 * curve.len()] % 2], &point[1..]].concat();
+            for form in [compressed, hybrid] {
+                assert_eq!(
+                    agree(from, &one.1, &form),
+                    Ok(secret.clone()),
+                    "{} {curve:?}: {}",
+                    from.name,
+                    form[0]
+                );
+                assert_eq!(
+                    from.keys.uncompressed(*curve, &form).as_ref(),
+                    Ok(point),
+                    "{} {curve:?}",
+                    from.name
+                );
+            }
         }
     }
 }
@@ -138,6 +153,7 @@ fn invalid_points_are_refused_as_keys_and_as_peers() {
             ("off", off),
             ("compressed", [&[2 + odd], &good[x.clone()]].concat()),
             ("hybrid", [&[6 + odd], &good[1..]].concat()),
+            ("hybrid with the other sign", [&[7 - odd], &good[1..]].concat()),
             ("compact", [&[5], &good[x]].concat()),
             ("infinity", vec![0]),
             ("empty", vec![]),
@@ -145,8 +161,8 @@ fn invalid_points_are_refused_as_keys_and_as_peers() {
             ("short", good[..good.len() - 1].to_vec()),
             ("long", [&good[..], &[0]].concat()),
         ] {
-            // A peer may send a compressed point.
-            if what != "compressed" {
+            // A peer may send a compressed or a hybrid point.
+            if !["compressed", "hybrid"].contains(&what) {
                 let outcome = agree(provider, &private, &point);
                 refused(provider, outcome, Error::DataInvalid, (curve, what));
             }

@@ -15,6 +15,10 @@ const ED25519_POINT: [u8; 32] = [
 ];
 const ED25519_SIGNATURE_START: [u8; 8] = [0x92, 0xa0, 0x09, 0xa9, 0xf0, 0xd4, 0xca, 0xb8];
 
+/// The product of two primes, of 512 bits.
+const SHORT_MODULUS: &str = "ca43cbc12f26a705b1817483092d78172b90741550dc1d18db3dd06efd77fff2\
+    5befa2b17aa05182c934fe07ef004e95f5278ee0c6d0450966444252b61092d5";
+
 fn private(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::PRIVATE_KEY, key_type)
 }
@@ -56,7 +60,7 @@ fn rsa_keys_are_imported_with_and_without_primes() {
 
         let broken = RSA.private.clone().without(A::PRIME_1).bytes(A::PRIME_1, &[3; 128]);
         assert_eq!(client.create(session, &broken), Err(Error::AttributeValueInvalid));
-        let small = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &[0xff; 64]);
+        let small = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &hex(SHORT_MODULUS));
         assert_eq!(client.create(session, &small), Err(Error::KeySizeRange));
     });
 }
@@ -92,13 +96,41 @@ fn an_ec_point_is_accepted_raw_or_in_der_and_returned_in_der() {
                 len => [&[tag, 0x81, len as u8], content].concat(),
             };
             let bits = der(3, &[&[0], &bare[..]].concat());
-            for form in [bare.clone(), der(4, &bare), bits] {
+            let mut forms = vec![bare.clone(), der(4, &bare), bits];
+            if kind.key_type() == KeyType::EC {
+                let (half, sign) = (bare.len().div_ceil(2), bare[bare.len() - 1] & 1);
+                let compressed = [&[2 + sign], &bare[1..half]].concat();
+                let hybrid = [&[6 + sign], &bare[1..]].concat();
+                forms.extend([der(4, &compressed), compressed, der(4, &hybrid), hybrid]);
+            }
+            for form in forms {
                 let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, &form);
                 let imported = client.create(session, &template).expect("a key");
                 assert_eq!(client.read(session, imported, A::EC_POINT).expect("a point"), given, "{kind:?}");
                 assert_eq!(client.verify(session, &mechanism, imported, b"data", &signature), Ok(()));
             }
         }
+    });
+}
+
+#[test]
+fn a_public_key_whose_private_key_is_no_secret_is_refused() {
+    each_user(|client, session| {
+        let one = |len: usize| [vec![1], vec![0; len - 1]].concat();
+        for (kind, point) in [
+            (Kind::Ed25519, one(32)),
+            (Kind::Ed25519, vec![0; 32]),
+            (Kind::Ed448, one(57)),
+            (Kind::X25519, one(32)),
+            (Kind::X448, vec![0; 56]),
+        ] {
+            let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, &point);
+            assert_eq!(client.create(session, &template), Err(Error::AttributeValueInvalid), "{kind:?}");
+        }
+        let mut even = RSA.public.value(A::MODULUS).to_vec();
+        *even.last_mut().expect("a byte") &= 0xfe;
+        let template = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &even);
+        assert_eq!(client.create(session, &template), Err(Error::AttributeValueInvalid));
     });
 }
 

@@ -277,13 +277,18 @@ fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
     client.encrypt_init(session, &mechanism, key).expect("an encryption");
 }
 
+/// The product of two primes, of 1024 bits.
+const SHORT_MODULUS: &str = "d1130656f73dfddeaeba34525badc095d7b67610722c408122bf81a45bbfd910\
+    ad1c886805e9446fc6017877551a0c3fccff9872c0b4f177517eca3ed8e84555\
+    8d0fd7cb65c96ba86549492abd09ea4ed813e545212b43af769c6c2a4c7a872f\
+    f2fddd7ecef5687c6886e49c399d12020bad89d64cef018b3f6d9d0122368e75";
+
 #[test]
 fn rsa_needs_2048_bits_and_a_large_exponent() {
     let client = Client::with(DEFAULT, COMPATIBLE);
     let session = client.user();
     let import = |client: &Client, session, bits: usize, exponent: &[u8], label: &str| {
-        let mut modulus = vec![0xc3; bits / 8];
-        modulus[bits / 8 - 1] = 0x0b;
+        let modulus = if bits == 1024 { hex(SHORT_MODULUS) } else { RSA.public.value(A::MODULUS).to_vec() };
         let key = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA).stored().label(label);
         let key = key.bytes(A::MODULUS, &modulus).bytes(A::PUBLIC_EXPONENT, exponent);
         client.create(session, &key.flag(A::ENCRYPT, true).flag(A::WRAP, false))

@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use cryptoki_sys::*;
+use der::Decode;
 use jeton_client::text::hex;
 use jeton_pki::key_type::Usages;
+use jeton_pki::public_key_template;
+use x509_cert::Certificate;
+use x509_cert::ext::pkix::BasicConstraints;
 
 use crate::client::{Attribute, ObjectHandle, Session};
 use crate::formats::{certificate, identity};
 use crate::object::public_key_info;
-use crate::token_file::{KeyPair, PrivateTemplate};
+use crate::token_file::{Flaw, KeyPair, PrivateTemplate, check_public_key};
 use crate::{Cause, Error};
 
 #[derive(Clone, Debug)]
@@ -108,7 +112,20 @@ pub fn secret_key(
     Ok(session.create_object(&template.0)?)
 }
 
+/// Returns why the key of a CA is refused. A certificate that this tool cannot read is imported as
+/// it is.
+fn flaw_of_authority(der: &[u8]) -> Option<Flaw> {
+    let tbs = Certificate::from_der(der).ok()?.tbs_certificate;
+    let (_, basic) = tbs.get::<BasicConstraints>().ok()??;
+    let template = public_key_template(&tbs.subject_public_key_info).ok().filter(|_| basic.ca)?;
+    check_public_key(&template).err().filter(|flaw| flaw.is_certain())
+}
+
+/// Creates a certificate. Fails if it is that of a CA whose key is no secret.
 pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<ObjectHandle, Error> {
+    if let Some(flaw) = flaw_of_authority(der) {
+        return Err(Cause::Refused.error(format!("the key of this CA is refused: {flaw}")));
+    }
     let names_of = certificate::names(der)?;
     // RFC 5280, 4.1.2.2: the issuer and the serial number identify a certificate.
     let identity = [

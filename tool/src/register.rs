@@ -5,19 +5,24 @@
 //! certificate can be revoked. Only [`Register::create`] makes a list: a CA without its list knows
 //! no revocation, so every other function fails.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use rustix::fs::OFlags;
 
+use crate::formats::{certificate::public_key_of, identity};
 use crate::{Cause, Error, token_file};
 
 /// How long to wait for another process that writes to the list.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for other processes that make CRLs.
+const PATIENCE_CRL: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
 /// The number of the reason `certificateHold` in RFC 5280, 5.3.1.
 pub const HOLD: u32 = 6;
 
@@ -83,6 +88,14 @@ pub struct Entry {
     pub reason: Option<u32>,
     /// What the request asked for and did not get.
     pub remark: Option<String>,
+}
+
+/// Which certificates of a key are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    All,
+    /// Those that were revoked with the reason keyCompromise or cACompromise.
+    Compromised,
 }
 
 impl Entry {
@@ -338,10 +351,49 @@ impl Register {
         })
     }
 
-    /// Revokes a certificate. A held one may be revoked for good. Returns its new entry.
+    /// Returns the certificates of a public key, of all CAs. The key of a certificate that was
+    /// adopted from a CRL alone is unknown.
+    pub fn of_key(&self, info: &[u8], which: Of) -> Result<Vec<Entry>, Error> {
+        const ALL: &str = "SELECT id, der FROM certificate
+            WHERE der IS NOT NULL AND (?1 OR revoked IS NOT NULL AND reason IN (1, 2)) ORDER BY id";
+        let key = identity(info);
+        let has_key = |der: &[u8]| public_key_of(der).is_ok_and(|own| identity(&own) == key);
+        let found = || -> rusqlite::Result<Vec<i64>> {
+            let mut statement = self.connection.prepare_cached(ALL)?;
+            let mut rows = statement.query([which == Of::All])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                if has_key(row.get_ref(1)?.as_blob()?) {
+                    found.push(row.get(0)?);
+                }
+            }
+            Ok(found)
+        };
+        let mut entries = Vec::new();
+        for id in self.done(found())? {
+            entries.extend(self.select("WHERE c.id = ?1", params![id])?);
+        }
+        Ok(entries)
+    }
+
+    /// Fails if a certificate of this public key, of any CA and any name, was revoked because the
+    /// key was compromised.
+    pub fn expect_secret(&self, info: &[u8]) -> Result<(), Error> {
+        match self.of_key(info, Of::Compromised)?.first() {
+            None => Ok(()),
+            Some(entry) => Err(Cause::Refused.error(format!(
+                "the key is that of the certificate {} of {}, which was revoked because the key was compromised; \
+                the holder needs a new key",
+                entry.serial, entry.subject
+            ))),
+        }
+    }
+
+    /// Revokes a certificate. A held one may be revoked for good, and one that was revoked for
+    /// another reason may turn out to be compromised. Returns its new entry.
     pub fn revoke(&mut self, entry: &Entry, reason: u32) -> Result<Entry, Error> {
         const REVOKE: &str = "UPDATE certificate SET revoked = COALESCE(revoked, ?2), reason = ?3
-            WHERE id = ?1 AND (revoked IS NULL OR reason = ?4 AND ?3 <> ?4)";
+            WHERE id = ?1 AND (revoked IS NULL OR reason = ?4 AND ?3 <> ?4 OR ?3 IN (1, 2) AND reason NOT IN (1, 2))";
         let changed = self.write(|list| list.execute(REVOKE, params![entry.id, now(), reason, HOLD]))?;
         self.changed(changed, entry, "is revoked already")
     }
@@ -363,19 +415,22 @@ impl Register {
 
     /// Counts a CRL of this CA that ends then. `make` gets its number, which is above all known
     /// ones, and the revoked certificates of the same moment. If it fails, the CRL does not count.
-    /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
-    /// the list does not know.
-    pub fn next_crl<T>(
+    /// `publish` gets what it made. No other process makes a CRL between the two, so no CRL is
+    /// published after one with a higher number. `least` is the operator's word: without it, this
+    /// fails if the CA may have signed CRLs that the list does not know.
+    pub fn next_crl<T, U>(
         &mut self,
         id: &str,
         least: Option<u64>,
         end: i64,
         make: impl FnOnce(u64, &[Entry]) -> Result<T, Error>,
-    ) -> Result<(u64, T), Error> {
+        publish: impl FnOnce(u64, T) -> Result<U, Error>,
+    ) -> Result<U, Error> {
         const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
         let refused = |text: String| Ok(Err(Error::Caused(Cause::Refused, text)));
         self.authority(id)?;
-        self.write(|list| {
+        let _turn = self.turn()?;
+        let (number, made) = self.write(|list| {
             let (last, unsure): (i64, bool) =
                 list.query_row("SELECT crl_number, unsure FROM authority WHERE id = ?1", [id], |row| {
                     Ok((row.get(0)?, row.get(1)?))
@@ -397,7 +452,29 @@ impl Register {
                 list.execute(NEXT, params![id, number as i64, end])?;
             }
             Ok(made.map(|made| (number, made)))
-        })?
+        })??;
+        publish(number, made)
+    }
+
+    /// Waits until no other process makes a CRL of this list. The next process may go on when the
+    /// file is dropped, or when this process ends. SQLite uses locks of another kind.
+    fn turn(&self) -> Result<File, Error> {
+        let file = token_file::open_file(&self.path, OFlags::RDWR | OFlags::CLOEXEC, 0);
+        let file = file.map_err(Error::io(&self.path))?;
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(Error::io(&self.path)(error)),
+                Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE_CRL => sleep(POLL),
+                Err(TryLockError::WouldBlock) => {
+                    let path = self.path.display();
+                    let text =
+                        format!("another process makes a CRL from {path} and does not end; no CRL was made");
+                    return Err(Cause::Other.error(text));
+                }
+            }
+        }
     }
 
     /// Copies the list into a new file, as one moment shows it.

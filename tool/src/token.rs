@@ -2,7 +2,7 @@
 
 mod files;
 
-use crate::client::{Failure, Module, SlotId, SlotInfo, TokenInfo};
+use crate::client::{Failure, LibraryInfo, Module, SlotId, SlotInfo, TokenInfo, Version};
 use crate::uri::Uri;
 use crate::{Cause, Error};
 
@@ -40,13 +40,14 @@ pub fn slots(module: &Module) -> Result<Vec<Slot>, Failure> {
 }
 
 pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
+    let library = module.info()?;
     let fits = |slot: &Slot| {
         slot.token.as_ref().is_some_and(|token| match choice {
             Choice::Free => !token.is_initialised(),
             Choice::Slot(id) => slot.id == *id,
             Choice::Serial(serial) => token.serial == *serial,
             Choice::Label(label) => token.is_initialised() && token.label == *label,
-            Choice::Uri(uri) => token.is_initialised() && uri_fits(uri, slot.id, token),
+            Choice::Uri(uri) => token.is_initialised() && uri_fits(uri, &library, slot, token),
             Choice::Only => token.is_initialised(),
         })
     };
@@ -67,15 +68,22 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     }
 }
 
-fn uri_fits(uri: &Uri, slot: SlotId, token: &TokenInfo) -> bool {
+/// RFC 7512, 2.3: every attribute that is there must fit.
+fn uri_fits(uri: &Uri, library: &LibraryInfo, slot: &Slot, token: &TokenInfo) -> bool {
     let pairs = [
+        (&uri.library_manufacturer, &library.manufacturer),
+        (&uri.library_description, &library.description),
+        (&uri.slot_manufacturer, &slot.slot.manufacturer),
+        (&uri.slot_description, &slot.slot.description),
         (&uri.token, &token.label),
         (&uri.serial, &token.serial),
         (&uri.model, &token.model),
         (&uri.manufacturer, &token.manufacturer),
     ];
     let same = pairs.into_iter().all(|(wanted, found)| wanted.as_ref().is_none_or(|wanted| wanted == found));
-    same && uri.slot.is_none_or(|wanted| wanted == wide(slot))
+    let Version(major, minor) = library.version;
+    same && uri.slot.is_none_or(|wanted| wanted == wide(slot.id))
+        && uri.library_version.is_none_or(|wanted| wanted == (major, minor))
 }
 
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]

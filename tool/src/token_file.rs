@@ -15,6 +15,7 @@ use jeton::admin::backup::Problem;
 use jeton::config::{Format, PinRules};
 
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
+pub use jeton::admin::keys::Flaw;
 pub use jeton::admin::transfer::{Destination, MOVING, Moved};
 pub use jeton::admin::{Info, PinCost, PinInfo, Pins, SealingChange, TokenFile, check_directory};
 pub use jeton::config::strict::{ROLES, Role as KeyRole};
@@ -230,6 +231,13 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
 pub fn public_key_info(attributes: &[Attribute]) -> Option<Vec<u8>> {
     let bytes: Vec<_> = attributes.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
     jeton::admin::keys::public_key_info(&bytes).ok()
+}
+
+/// Checks a public key of a stranger. Returns it as SubjectPublicKeyInfo, whose point is not
+/// compressed.
+pub fn check_public_key(template: &[Attribute]) -> Result<Vec<u8>, Flaw> {
+    let bytes: Vec<_> = template.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
+    jeton::admin::keys::check_public_key(&bytes)
 }
 
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]

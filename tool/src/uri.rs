@@ -36,6 +36,12 @@ pub struct Uri {
     /// `manufacturer`: of the token.
     pub manufacturer: Option<String>,
     pub slot: Option<u64>,
+    pub slot_manufacturer: Option<String>,
+    pub slot_description: Option<String>,
+    pub library_manufacturer: Option<String>,
+    pub library_description: Option<String>,
+    /// `library-version`: the major and the minor number.
+    pub library_version: Option<(u8, u8)>,
     pub object: Option<String>,
     pub id: Option<Vec<u8>>,
     /// `type`: `private`, `public`, `cert`, `secret-key` or `data`.
@@ -89,6 +95,12 @@ impl Uri {
                 self.slot = Some(text?.parse().ok()?);
                 return Some(());
             }
+            "library-version" => {
+                let text = text?;
+                let (major, minor) = text.split_once('.').unwrap_or((&text, "0"));
+                self.library_version = Some((major.parse().ok()?, minor.parse().ok()?));
+                return Some(());
+            }
             "type" => {
                 let known = ["private", "public", "cert", "secret-key", "data"];
                 self.class = Some(text.filter(|class| known.contains(&class.as_str()))?);
@@ -98,6 +110,10 @@ impl Uri {
             "serial" => &mut self.serial,
             "model" => &mut self.model,
             "manufacturer" => &mut self.manufacturer,
+            "slot-manufacturer" => &mut self.slot_manufacturer,
+            "slot-description" => &mut self.slot_description,
+            "library-manufacturer" => &mut self.library_manufacturer,
+            "library-description" => &mut self.library_description,
             "object" => &mut self.object,
             "pin-source" => &mut self.pin_source,
             "pin-value" => {
@@ -124,6 +140,12 @@ impl Uri {
 impl std::fmt::Display for Uri {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let texts = [
+            ("library-manufacturer", &self.library_manufacturer),
+            ("library-description", &self.library_description),
+            ("library-version", &self.library_version.map(|(major, minor)| format!("{major}.{minor}"))),
+            ("slot-id", &self.slot.map(|slot| slot.to_string())),
+            ("slot-manufacturer", &self.slot_manufacturer),
+            ("slot-description", &self.slot_description),
             ("model", &self.model),
             ("manufacturer", &self.manufacturer),
             ("serial", &self.serial),
@@ -188,6 +210,7 @@ mod tests {
             "pkcs11:token=a;token=b",
             "pkcs11:type=key",
             "pkcs11:slot-id=x",
+            "pkcs11:library-version=1.x",
             "pkcs11:token=%ff",
         ] {
             assert!(Uri::parse(text).is_err(), "{text}");
@@ -197,6 +220,10 @@ mod tests {
     #[test]
     fn a_uri_is_read_as_it_was_written() {
         let uri = Uri {
+            library_manufacturer: Some("a=b".to_owned()),
+            library_version: Some((1, 20)),
+            slot: Some(7),
+            slot_description: Some("x".to_owned()),
             token: Some("a b;c?\u{e9}".to_owned()),
             id: Some(vec![0, 255]),
             class: Some("private".to_owned()),

@@ -237,6 +237,62 @@ fn commands_that_are_killed_forty_times_leave_a_list_that_is_true() {
     script(include_str!("authority/killed.sh"), &[("ROUNDS", "40")]);
 }
 
+#[test]
+fn twenty_administrators_and_a_timer_leave_the_newest_crl() {
+    script(include_str!("authority/at-once.sh"), &[]);
+}
+
+/// A command is stopped as soon as its CRL counts, and goes on when the next command had its time.
+#[test]
+fn a_command_that_was_stopped_does_not_replace_a_newer_crl() {
+    let Some(tool) = Tool::new() else { return };
+    if !has("openssl") {
+        return;
+    }
+    tool.ok("key generate --type ec:p256 --label ca");
+    tool.ok("cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem");
+    tool.ok("ca init --label ca");
+    tool.ok("csr --label ca --subject CN=x --out x.csr");
+    let publish = || tool.command("crl --label ca --out ca.crl --force").spawn().expect("the tool");
+    succeed(&mut tool.command("crl --label ca --out ca.crl"));
+    let list = rusqlite::Connection::open(tool.file("issued.sqlite")).expect("the list");
+    let counted = || list.query_row("SELECT crl_number FROM authority", [], |row| row.get::<_, i64>(0));
+    let number = || tool.shell("openssl crl -in ca.crl -noout -crlnumber");
+    for round in 1..=10 {
+        tool.ok(&format!(
+            "cert issue x.csr --label ca --profile tls-client --subject CN={round} --out {round}.pem"
+        ));
+        let before = counted().expect("a number");
+        let mut stopped = publish();
+        // A locked list is read again.
+        while counted().is_ok_and(|now| now == before) || counted().is_err() {
+            assert!(stopped.try_wait().expect("a child").is_none_or(|status| status.success()));
+        }
+        let signal = |signal| {
+            let pid = rustix::process::Pid::from_child(&stopped);
+            let _ = rustix::process::kill_process(pid, signal);
+        };
+        signal(rustix::process::Signal::STOP);
+        tool.ok(&format!("cert revoke {round}.pem --reason superseded"));
+        let mut next = publish();
+        for _ in 0..10 {
+            if next.try_wait().expect("a child").is_some() {
+                break;
+            }
+            sleep(Duration::from_millis(50));
+        }
+        signal(rustix::process::Signal::CONT);
+        assert!(stopped.wait().expect("a child").success() && next.wait().expect("a child").success());
+        assert_eq!(
+            u64::from_str_radix(number().trim().trim_start_matches("crlNumber=0x"), 16),
+            Ok(before as u64 + 2)
+        );
+        let text = tool.shell("openssl crl -in ca.crl -noout -text");
+        let own = serial(&tool, &format!("CN={round}")).to_uppercase();
+        assert!(text.contains(own.trim_start_matches("00")), "{text}");
+    }
+}
+
 /// The verifiers beside OpenSSL take part if they know the type of the keys.
 fn two_years(kind: &str, verifiers: &str) {
     if ["faketime", "jq", "certtool", "go", "nginx"].into_iter().all(has) {

@@ -12,7 +12,7 @@ fn with_ssh_keygen() -> Option<Tool> {
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 60] = [
+const TABLE: [(&str, &str, &str, i32, &str); 65] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
@@ -40,6 +40,11 @@ const TABLE: [(&str, &str, &str, i32, &str); 60] = [
     ("key", "pem-trailing-spaces.pem", "", 0, "RSA 2048"),
     ("key", "p12-nss-export.p12", "abcd", 0, "RSA 2048"),
     ("key", "p8-pbe-sha1-3des.pem", "abcd", 0, "RSA 2048"),
+    ("key", "key-ec-hybrid-point.pem", "", 0, "EC P-256"),
+    ("key", "key-ml-dsa-44-bare-seed.pem", "", 0, "ML-DSA-44"),
+    ("key", "key-ml-dsa-44-oqskeypair.pem", "", 0, "ML-DSA-44"),
+    ("key", "key-ml-kem-512-bare-priv.pem", "", 0, "ML-KEM-512"),
+    ("key", "pbmac1.p12", "abcd", 0, "RSA 2048"),
     ("cert", "p12-nss-export.p12", "abcd", 0, "nsskey"),
     ("cert", "p12-unencrypted-cert-aki-issuer.p12", "abcd", 0, "aki"),
     ("key", "bind-hsm-label.private", "", 7, "names a key in another token"),
@@ -86,10 +91,10 @@ fn files_of_other_programs_are_read_or_refused_with_the_reason() {
         let (status, text) = run(&mut command);
         assert!(status == expected && text.contains(part), "{verb} {file}: {status} {text}");
     }
-    // No odd certificate ends the list. One file has three certificates, and two files of keys have
-    // one each.
+    // No odd certificate ends the list. One file has three certificates, and three files of keys
+    // have one each.
     let read = TABLE.iter().filter(|(verb, _, _, status, _)| (*verb, *status) == ("cert", 0)).count();
-    assert_eq!(tool.rows("cert list --json").len(), read + 4);
+    assert_eq!(tool.rows("cert list --json").len(), read + 5);
 }
 
 #[test]
@@ -228,7 +233,124 @@ fn keys_for_pss_sign_by_default_and_requests_get_certificates_or_the_reason() {
     assert!(tool.fails(7, &format!("{issue} two.csr --out c.pem")).contains("several requests"));
     // The identifier of an extension has an arc of 128 bits.
     says(tool.ok(&format!("{issue} {FILES}csr-oid-2.25.csr --out odd.pem")), "an unknown extension");
-    for (request, reason) in [("explicit", "explicit parameters"), ("compressed", "point is compressed")] {
-        says(tool.fails(7, &format!("{issue} {FILES}csr-ec-{request}.csr --out c.pem")), reason);
+    says(tool.fails(7, &format!("{issue} {FILES}csr-ec-explicit.csr --out c.pem")), "explicit parameters");
+    tool.ok(&format!("{issue} {FILES}csr-rsassa-pss-gnutls.der --out gnutls.pem"));
+    // The certificate has the point in the form that every program reads.
+    tool.ok(&format!("{issue} {FILES}csr-ec-compressed.csr --out ec.pem"));
+    if has("openssl") {
+        tool.shell(
+            "openssl x509 -in ec.pem -noout -pubkey | openssl pkey -pubin -noout -text | grep '^ *04:'",
+        );
+    }
+}
+
+#[test]
+fn requests_with_every_hash_mask_and_salt_of_pss_are_issued_or_the_parameter_is_named() {
+    let Some(tool) = with_openssl() else { return };
+    tool.ok("key generate --type ec:p256 --label ca");
+    tool.ok("cert self-sign --label ca --subject CN=CA --ca --import --out ca.pem");
+    tool.ok("ca init --label ca");
+    tool.shell("openssl genrsa -out rsa.pem 2048");
+    for (hash, mask, salt, reason) in [
+        ("sha256", "sha256", "20", ""),
+        ("sha256", "sha1", "32", ""),
+        ("sha384", "sha512", "0", ""),
+        ("sha512", "sha512", "190", ""),
+        ("sha1", "sha1", "20", "PSS with the hash 1.3.14.3.2.26"),
+        ("sha256", "sha224", "32", "MGF1 with the hash 2.16.840.1.101.3.4.2.4"),
+    ] {
+        tool.shell(&format!(
+            "openssl req -new -key rsa.pem -subj /CN=x -{hash} -sigopt rsa_padding_mode:pss -sigopt rsa_mgf1_md:{mask} \
+             -sigopt rsa_pss_saltlen:{salt} -out pss.csr"
+        ));
+        let issue = "cert issue --label ca --profile tls-client pss.csr --out pss.pem --force";
+        if reason.is_empty() {
+            tool.ok(issue)
+        } else {
+            says(tool.fails(7, issue), reason);
+            String::new()
+        };
+    }
+    for (key, reason) in [("rsa:512", "an RSA key of 512 bits"), ("dsa", "the algorithm 1.2.840.10040.4.1")] {
+        tool.shell(match key {
+            "dsa" => "openssl dsaparam -out dsa.pem 2048; openssl gendsa -out weak.pem dsa.pem",
+            _ => "openssl genrsa -out weak.pem 512",
+        });
+        tool.shell("openssl req -new -key weak.pem -subj /CN=x -out weak.csr");
+        says(tool.fails(7, "cert issue --label ca --profile tls-client weak.csr --out weak.crt"), reason);
+    }
+}
+
+#[test]
+fn several_structures_in_one_der_file_and_padded_files_are_read() {
+    let Some(tool) = with_openssl() else { return };
+    tool.shell(
+        "for name in one two; do
+             openssl req -x509 -newkey rsa:2048 -noenc -keyout $name.key -subj /CN=$name -outform DER -out $name.der
+         done
+         cat one.der two.der > both.der
+         (cat one.der; head -c 300 /dev/zero) > padded.der
+         (cat one.der; echo x) > more.der
+         openssl pkcs8 -topk8 -in one.key -nocrypt -outform DER -out key.der
+         cat key.der one.der > pair.der",
+    );
+    says(tool.fails(8, "cert import more.der"), "has more bytes");
+    tool.ok("cert import both.der");
+    tool.ok("cert import padded.der --if-absent");
+    let subjects: BTreeSet<_> =
+        tool.rows("cert list --json").iter().map(|row| row["subject"].to_string()).collect();
+    assert_eq!(subjects, ["\"CN=one\"", "\"CN=two\""].map(str::to_owned).into());
+    tool.ok("key import pair.der --if-absent --label one");
+    tool.signs("one");
+}
+
+#[test]
+fn keys_wrapped_with_rsa_are_unwrapped_by_each_method() {
+    let Some(tool) = with_openssl() else { return };
+    tool.ok("key generate --type rsa:2048 --label rsa --usage wrap");
+    tool.ok("key export --label rsa --out rsa.pem");
+    tool.shell(
+        "head -c 32 /dev/urandom > aes
+         openssl pkeyutl -encrypt -pubin -inkey rsa.pem -pkeyopt rsa_padding_mode:oaep -in aes -out wrapped",
+    );
+    let unwrap = |file: &str, kind: &str, method: &str| {
+        format!("key unwrap {file} --with rsa --type {kind} --method {method} --label {method}-{kind}")
+    };
+    tool.ok(&unwrap("wrapped", "aes", "rsa-oaep-sha1"));
+    says(tool.fails(1, &unwrap("wrapped", "aes", "rsa-oaep")), "rsa-oaep-sha1, rsa-aes and rsa-aes-sha1");
+    tool.ok("key generate --type ec:p256 --label ec --extractable");
+    for method in ["rsa-aes", "rsa-aes-sha1"] {
+        tool.ok(&format!("key wrap --label ec --with rsa --method {method} --out {method}"));
+        tool.ok(&unwrap(method, "ec", method));
+        tool.signs_with(&format!("{method}-ec"), "ec");
+    }
+    says(tool.fails(1, &unwrap("rsa-aes", "ec", "rsa-oaep")), "rsa-aes");
+}
+
+#[test]
+fn private_json_web_keys_are_read() {
+    let Some(tool) = Tool::new() else { return };
+    // RFC 7517, A.2, and RFC 8037, A.1.
+    let ec = r#"{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+        "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","d":"870MB6gfuTJ4HtUnUvYMyJpr5eUZNP4Bk43bVdj3eAE",
+        "use":"enc","kid":"one"}"#;
+    let ed = r#"{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+        "x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"two"}"#;
+    tool.write("set.json", format!(r#"{{"keys":[{ec},{ed}]}}"#));
+    tool.ok("key import set.json");
+    tool.signs("one");
+    tool.signs("two");
+    tool.write("other.json", ed.replace("11qYAY", "11qYAZ"));
+    says(tool.fails(8, "key import other.json"), "the public key of another private key");
+    for (json, status, reason) in [
+        (r#"{"kty":"oct","k":"AAAA"}"#, 7, "a secret key"),
+        (r#"{"kty":"OKP","crv":"Ed25519","x":"AAAA"}"#, 7, "without its private key"),
+        (r#"{"kty":"EC","crv":"P-999","x":"AA","y":"AA","d":"AA"}"#, 7, "curve"),
+        (r#"{"kty":"EC","crv":"P-256","x":"AA","y":"AA","d":"!"}"#, 8, "not Base64url"),
+        (r#"{"a":"b"}"#, 7, "of this type"),
+        (r#"{"a":"#, 8, "damaged JSON Web Key"),
+    ] {
+        tool.write("odd.json", json);
+        says(tool.fails(status, "key import odd.json"), reason);
     }
 }

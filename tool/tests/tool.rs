@@ -204,6 +204,38 @@ fn a_uri_chooses_a_module_only_if_the_user_names_the_same_one() {
 }
 
 #[test]
+fn every_attribute_of_a_uri_must_fit_before_an_object_is_deleted() {
+    let Some(tool) = Tool::new() else { return };
+    tool.ok("key generate --type ec:p256 --label k");
+    let delete = |attribute: &str| {
+        let uri = format!("pkcs11:{attribute};object=k;type=private");
+        run(&mut tool.command(&["object", "delete", "--yes", "--uri", &uri]))
+    };
+    for attribute in [
+        "library-manufacturer=Other",
+        "library-description=Other",
+        "library-version=99.1",
+        "slot-manufacturer=Other",
+        "slot-description=Other",
+        "slot-id=77",
+    ] {
+        let (status, text) = delete(attribute);
+        assert!(status == 3 && text.contains(attribute), "{attribute}: {status} {text}");
+    }
+    assert_eq!(delete("library-manufacturer=Jeton;slot-manufacturer=Jeton").0, 0);
+}
+
+#[test]
+fn an_empty_variable_counts_as_absent_and_one_that_is_not_utf_8_is_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(tool) = Tool::new() else { return };
+    succeed(tool.command("token list").env("JETON_MODULE", ""));
+    let mut list = tool.command("object list");
+    let text = fails(2, list.env("JETON_PIN", std::ffi::OsStr::from_bytes(b"geheim\xe4\xf6")));
+    assert!(text.contains("JETON_PIN is not UTF-8") && !text.contains("geheim"), "{text}");
+}
+
+#[test]
 fn objects_are_generated_listed_changed_copied_and_deleted() {
     let Some(tool) = Tool::new() else { return };
     const KEYS: [(&str, &str); 8] = [

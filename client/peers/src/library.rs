@@ -86,7 +86,7 @@ impl Known {
     /// distributions.
     pub fn library(self) -> Option<PathBuf> {
         let row = self.row();
-        if let Some(path) = env::var_os(row.variable) {
+        if let Some(path) = env::var_os(row.variable).filter(|path| !path.is_empty()) {
             return Some(path.into());
         }
         let beside = if self.is_ours() { beside_the_tool() } else { Vec::new() };

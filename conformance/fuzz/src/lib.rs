@@ -41,4 +41,5 @@ pub mod tool {
 // The names that these files use.
 pub use error::{Cause, Error};
 use jeton_client as client;
+use jeton_formats as formats;
 use tool::{output, register, token_file};

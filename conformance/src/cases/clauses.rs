@@ -360,8 +360,11 @@ pub const CASES: &[Case] = &[
     creates("of an AES key with CKA_ENCAPSULATE", NO_USAGE, || able(imported(CKK_AES), &[CKA_ENCAPSULATE])),
     // Certificates (RFC 3279) and DNSSEC still use keys of 1024 bits.
     case("C_CreateObject", "of an RSA key with 1024 bits", RSA_SIZE, |fixture| {
-        let mut modulus = [0x5a; 128];
-        (modulus[0], modulus[127]) = (0xc1, 0x0b);
+        // The product of two primes.
+        let modulus = hex("d1130656f73dfddeaeba34525badc095d7b67610722c408122bf81a45bbfd910\
+             ad1c886805e9446fc6017877551a0c3fccff9872c0b4f177517eca3ed8e84555\
+             8d0fd7cb65c96ba86549492abd09ea4ed813e545212b43af769c6c2a4c7a872f\
+             f2fddd7ecef5687c6886e49c399d12020bad89d64cef018b3f6d9d0122368e75");
         let template = with(open_key(CKO_PUBLIC_KEY, CKK_RSA), bytes(CKA_MODULUS, modulus));
         let template = with(template, bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
         fixture.create_object(&template).map(drop)

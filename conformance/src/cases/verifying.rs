@@ -27,10 +27,11 @@ pub const CASES: &[Case] = &[
     starts("C_VerifyInit", "with an elliptic curve key for RSA", BAD_TYPE, CKM_RSA_PKCS, EC),
     starts("C_VerifyInit", "with a key without CKA_VERIFY", NOT_PERMITTED, CKM_AES_CMAC, IDLE),
     case("C_VerifyInit", "with a public key without a login", &[CKR_OK], |fixture| {
+        let modulus = fixture.attribute(fixture.pair(Key::Rsa)?.public, CKA_MODULUS)?;
         fixture.logged_out(|session| {
             let mut template = open_key(CKO_PUBLIC_KEY, CKK_RSA);
             template.push(flag(CKA_PRIVATE, false));
-            template.push(bytes(CKA_MODULUS, [0xc5; 256]));
+            template.push(bytes(CKA_MODULUS, modulus.clone()));
             template.push(bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
             let key = session.create_object(&template)?;
             session.verify_init(&RSA, key)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jeton_secret::Secret;
 
+use super::algorithm::Curve;
 use super::batch::Job;
 use super::parts::{DsaGroup, PairSpec, PrivateParts, PublicParts};
 use super::scheme::{Encryption, Scheme};
@@ -18,6 +19,15 @@ pub trait Keys: Sync {
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>>;
     /// Parses a public key. Fails with `DataInvalid` if a point is not on its curve.
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>>;
+    /// Returns a compressed, uncompressed or hybrid point in its uncompressed encoding. Fails with
+    /// `DataInvalid` if it is not on the curve.
+    fn uncompressed(&self, _curve: Curve, _point: &[u8]) -> Result<Vec<u8>> {
+        Err(Error::MechanismInvalid)
+    }
+    /// Computes a power of public numbers modulo an odd number.
+    fn power(&self, _base: &[u8], _exponent: &[u8], _modulus: &[u8]) -> Result<Secret> {
+        Err(Error::MechanismInvalid)
+    }
     /// Generates a safe prime p of this size in bits: (p - 1) / 2 is prime too. This is slow, so
     /// the caller must not hold a lock.
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>>;

@@ -8,6 +8,7 @@ use super::{ffi, verdict};
 use crate::backend::api::{
     Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
 };
+use crate::backend::shared::point::encoding;
 use crate::error::{Error, Result, require};
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
@@ -41,14 +42,7 @@ impl PrivateKey for Private {
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        // The first byte decides the length. AWS-LC checks the rest.
-        let len = match peer.first() {
-            Some(4) => 1 + 2 * self.curve.len(),
-            Some(2 | 3) => 1 + self.curve.len(),
-            _ => return Err(Error::DataInvalid),
-        };
-        require(peer.len() == len, Error::DataInvalid)?;
-        self.key.agree(&ffi::EcKey::public(self.curve, peer)?)
+        self.key.agree(&ffi::EcKey::public(self.curve, &encoding(self.curve, peer)?)?)
     }
 }
 

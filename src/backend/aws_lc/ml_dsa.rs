@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_secret::Secret;
+use jeton_secret::{Secret, Stacks};
 
 use super::ffi;
 use super::random::System;
@@ -13,6 +13,10 @@ use crate::backend::api::{
 use crate::backend::shared::prehash::{expect_len, prefix};
 use crate::error::{Error, Result, require};
 
+/// The stacks of the computations: AWS-LC keeps the matrices on the stack, up to 120 KiB, which is
+/// more than a caller's thread may have.
+static STACKS: Stacks = Stacks::new(256 << 10);
+
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
     let seed = System.seed(seed, MlDsa::SEED_LEN)?;
     let (public, key) = expand(set, &seed)?;
@@ -20,7 +24,8 @@ pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts
 }
 
 fn expand(set: MlDsa, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
-    ffi::ml_dsa_expand(set, seed.as_array().ok_or(Error::DataInvalid)?)
+    let seed = seed.as_array().ok_or(Error::DataInvalid)?;
+    STACKS.run(|| ffi::ml_dsa_expand(set, seed))
 }
 
 /// A private key in its expanded encoding. AWS-LC has no faster form for signing.
@@ -34,7 +39,8 @@ impl Private {
     pub(super) fn parse(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result<Self> {
         let expanded = seed.map(|seed| expand(set, seed)).transpose()?;
         require(expanded.as_ref().is_none_or(|(_, own)| ffi::equal(own, key)), Error::DataInvalid)?;
-        let public = expanded.map_or_else(|| ffi::ml_dsa_public(set, key), |(public, _)| Ok(public))?;
+        let public =
+            expanded.map_or_else(|| STACKS.run(|| ffi::ml_dsa_public(set, key)), |(public, _)| Ok(public))?;
         Ok(Self { set, public, key: key.duplicate() })
     }
 }
@@ -95,7 +101,8 @@ impl Signer for MlDsaSigner {
         if !self.deterministic {
             ffi::random(&mut random)?;
         }
-        ffi::ml_dsa_sign(self.key.set, &self.key.key, &self.prefix, input, &random, out)
+        let Private { set, key, .. } = &*self.key;
+        STACKS.run(|| ffi::ml_dsa_sign(*set, key, &self.prefix, input, &random, out))
     }
 }
 
@@ -109,7 +116,8 @@ impl Verifier for MlDsaVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         expect_len(self.hash, input)?;
         require(signature.len() == self.key.set.signature_len(), Error::SignatureLenRange)?;
-        ffi::ml_dsa_verify(self.key.set, &self.key.key, &self.prefix, input, signature)
+        let Public { set, key } = &*self.key;
+        STACKS.run(|| ffi::ml_dsa_verify(*set, key, &self.prefix, input, signature))
     }
 }
 

@@ -23,6 +23,7 @@ use super::{failed, random};
 use crate::backend::api::{
     Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output,
 };
+use crate::backend::shared::point::encoding;
 use crate::error::{Error, Result, require};
 
 type Parsed<K> = Result<Arc<K>>;
@@ -39,11 +40,16 @@ pub(super) fn public(curve: Curve, point: &[u8]) -> Parsed<dyn PublicKey> {
     (functions(curve).public)(curve, point)
 }
 
+pub(super) fn uncompressed(curve: Curve, point: &[u8]) -> Result<Vec<u8>> {
+    (functions(curve).uncompressed)(curve, point)
+}
+
 /// The functions of a curve.
 struct Functions {
     generate: fn(Curve) -> Result<(PublicParts, PrivateParts)>,
     private: fn(Curve, &Secret) -> Parsed<dyn PrivateKey>,
     public: fn(Curve, &[u8]) -> Parsed<dyn PublicKey>,
+    uncompressed: fn(Curve, &[u8]) -> Result<Vec<u8>>,
 }
 
 fn functions(curve: Curve) -> Functions {
@@ -61,7 +67,15 @@ fn functions(curve: Curve) -> Functions {
 }
 
 fn on<C: Weierstrass>() -> Functions {
-    Functions { generate: generate_on::<C>, private: private_on::<C>, public: public_on::<C> }
+    Functions {
+        generate: generate_on::<C>,
+        private: private_on::<C>,
+        public: public_on::<C>,
+        uncompressed: |curve, point| {
+            let key = VerifyingKey::<C>::from_sec1_bytes(&encoding(curve, point)?);
+            Ok(key.map_err(|_| Error::DataInvalid)?.to_sec1_point(false).as_bytes().to_vec())
+        },
+    }
 }
 
 /// The requirements on a curve.
@@ -121,16 +135,10 @@ impl<C: Weierstrass> PrivateKey for Private<C> {
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        // A compressed or uncompressed point; the crate also accepts other forms.
-        let len = match peer.first() {
-            Some(2 | 3) => 1 + self.curve.len(),
-            Some(4) => 1 + 2 * self.curve.len(),
-            _ => return Err(Error::DataInvalid),
-        };
-        require(peer.len() == len, Error::DataInvalid)?;
-        // The crate refuses points that are not on the curve. The orders are prime, so no product
-        // is the neutral element.
-        let peer = elliptic_curve::PublicKey::<C>::from_sec1_bytes(peer).map_err(|_| Error::DataInvalid)?;
+        // The crate also accepts other forms. It refuses points that are not on the curve. The
+        // orders are prime, so no product is the neutral element.
+        let peer = encoding(self.curve, peer)?;
+        let peer = elliptic_curve::PublicKey::<C>::from_sec1_bytes(&peer).map_err(|_| Error::DataInvalid)?;
         let shared = diffie_hellman(self.key.as_nonzero_scalar(), peer.as_affine());
         Ok(Secret::from(&shared.raw_secret_bytes()[..]))
     }

@@ -48,6 +48,20 @@ pub(super) const FAMILY: Family = Family {
             },
             encode_private,
             decode_private,
+            prepare: |attributes, provider| {
+                put_curve(attributes)?;
+                let (Some(given), Group::Ec(curve)) =
+                    (attributes.bytes(A::EC_POINT), named_curve(attributes)?.group)
+                else {
+                    return Ok(());
+                };
+                let given = point(Group::Ec(curve), given)?;
+                if given.first() != Some(&4) {
+                    let point = provider.keys.uncompressed(curve, given)?;
+                    attributes.put(A::EC_POINT, Value::Bytes(Secret::new(point)));
+                }
+                Ok(())
+            },
             ..ON_CURVE
         },
         KeyTypeRow {
@@ -101,11 +115,7 @@ const ON_CURVE: KeyTypeRow = KeyTypeRow {
         attributes.put(A::VALUE, Value::Bytes(scalar));
         Ok(())
     },
-    prepare: |attributes, _| {
-        let oid = named_curve(attributes)?.oid;
-        attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
-        Ok(())
-    },
+    prepare: |attributes, _| put_curve(attributes),
     place: |attributes| Ok(usize::from(matches!(named_curve(attributes)?.group, Group::Ed448 | Group::X448))),
     encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
     encode_private: |attributes, _| {
@@ -122,6 +132,13 @@ const ON_CURVE: KeyTypeRow = KeyTypeRow {
     },
     ..KeyTypeRow::BASE
 };
+
+/// Writes the curve as its object identifier.
+fn put_curve(attributes: &mut Attributes) -> Result<()> {
+    let oid = named_curve(attributes)?.oid;
+    attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
+    Ok(())
+}
 
 fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     let group = named_curve(attributes)?.group;

@@ -92,10 +92,28 @@ fn header(tag: u8, length: usize) -> Vec<u8> {
 /// Converts the first element of a file from BER to DER. Fails if blanks are not the only bytes
 /// after it.
 pub(crate) fn to_der(ber: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    // The buffer has its size from the start: growing it would leave copies of the key.
-    let mut der = Zeroizing::new(Vec::with_capacity(ber.len() + 1024));
-    let rest = convert(ber, 0, MAX_DEPTH, &mut der)?;
+    let (der, rest) = first_to_der(ber)?;
     rest.iter().all(u8::is_ascii_whitespace).then_some(der)
+}
+
+/// Converts the elements of a file, which follow each other, from BER to DER. Blanks may be between
+/// them, and zeros at the end, as in a dump of a card. Fails for other bytes.
+pub(crate) fn all_to_der(mut ber: &[u8]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
+    let mut all = Vec::new();
+    while all.is_empty() || !ber.iter().all(|byte| *byte == 0) {
+        let (der, rest) = first_to_der(ber).filter(|(der, _)| der[0] != 0)?;
+        all.push(der);
+        ber = rest.trim_ascii_start();
+    }
+    Some(all)
+}
+
+fn first_to_der(ber: &[u8]) -> Option<(Zeroizing<Vec<u8>>, &[u8])> {
+    // The buffer has its size from the start: growing it would leave copies of the key.
+    let length = first(ber).map_or(ber.len(), |(element, _)| element.whole.len());
+    let mut der = Zeroizing::new(Vec::with_capacity(length + 1024));
+    let rest = convert(ber, 0, MAX_DEPTH, &mut der)?;
+    Some((der, rest))
 }
 
 /// Appends the first element to `out`, and returns the bytes after it. `previous` is the tag of the
@@ -156,6 +174,24 @@ fn join(out: &mut Vec<u8>, start: usize) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_may_have_several_elements_and_zeros_at_its_end() {
+        const ONE: &[u8] = b"\x30\x03\x02\x01\x07";
+        for (between, after, number) in [
+            (&b""[..], &b""[..], Some(2)),
+            (b"\r\n", b"\n", Some(2)),
+            (b"", b"\0\0\0\0", Some(2)),
+            (b"", b"\x30", None),
+            (b"\0", b"", None),
+            (b"", b"\0\xff", None),
+        ] {
+            let all = all_to_der(&[ONE, between, ONE, after].concat());
+            assert_eq!(all.as_ref().map(Vec::len), number, "{between:x?} {after:x?}");
+            assert!(all.into_iter().flatten().all(|der| der[..] == *ONE));
+        }
+        assert!(all_to_der(&[0; 9]).is_none() && all_to_der(b"").is_none());
+    }
 
     #[test]
     fn only_indefinite_lengths_and_strings_in_pieces_change() {

@@ -5,8 +5,8 @@
 pub enum Error {
     /// The format is unknown.
     #[error(
-        "not a key or certificate in a known format (PKCS#8, PKCS#1, SEC1, PKCS#12, PKCS#7, OpenSSH, BIND, X.509; PEM or \
-         DER)"
+        "not a key or certificate in a known format (PKCS#8, PKCS#1, SEC1, PKCS#12, PKCS#7, OpenSSH, BIND, JWK, X.509; \
+         PEM or DER)"
     )]
     Unknown,
     /// The format is known and the contents are damaged.

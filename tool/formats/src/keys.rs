@@ -8,7 +8,7 @@ use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Entry, Error, Item, Password, ber, pbe};
+use super::{Entry, Error, Item, Password, ber, lattice, pbe};
 use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -94,7 +94,16 @@ fn plain(algorithm: &Element<'_>, key: &[u8], rest: &[Element<'_>]) -> Result<En
         EC => ec(ber::first(parameters).map(|(curve, _)| curve), key, public)?,
         // The token has RSA keys that may only use the mechanisms of PSS.
         RSA | PSS => rsa(key, public)?,
-        _ => pkcs8(identified, parameters, key, public),
+        _ => {
+            let (key, behind) = lattice::plain(oid.whole, key)?;
+            let behind = behind.as_deref().map(bits);
+            if let (Some(behind), Some(public)) = (&behind, public)
+                && behind != public
+            {
+                return Err(Error::Damaged("private key: it has two public keys"));
+            }
+            pkcs8(identified, parameters, &key, behind.as_deref().or(public))
+        }
     };
     Ok(Entry { is_pss: identified == PSS, ..Entry::of(Item::PrivateKey(key)) })
 }
@@ -253,6 +262,12 @@ pub(crate) fn on_curve(curve: ObjectIdentifier, scalar: &[u8], public: Option<&[
 /// own.
 pub(crate) fn seed(oid: ObjectIdentifier, seed: &[u8], public: Option<&[u8]>) -> PrivateKey {
     pkcs8(oid, &[], &ber::encode(OCTET_STRING, &[seed]), public.map(bits).as_deref())
+}
+
+/// Encodes an ML-DSA or ML-KEM key from its seed. The module refuses a public key that is not its
+/// own.
+pub(crate) fn lattice(oid: ObjectIdentifier, seed: &[u8], public: Option<&[u8]>) -> PrivateKey {
+    pkcs8(oid, &[], &ber::encode(0x80, &[seed]), public.map(bits).as_deref())
 }
 
 /// Returns the content of a bit string.

@@ -1,5 +1,5 @@
-//! Files with keys and certificates: reads them for an import, and writes public keys and
-//! certificates for an export.
+//! Files with keys and certificates: reads them for an import, and writes public keys,
+//! certificates and PKCS #12 files for an export.
 //!
 //! Every private key becomes PKCS #8, whatever the format of its file is. This crate generates no
 //! keys and calls no PKCS#11 module. A file may be hostile, so there are limits on its size, and on
@@ -12,11 +12,14 @@ mod bind;
 pub mod certificate;
 mod entry;
 mod error;
+mod jwk;
 mod keys;
+mod lattice;
 mod openssh;
 mod password;
 mod pbe;
 mod pem;
+mod pfx;
 mod pkcs12;
 mod public;
 mod read;
@@ -27,6 +30,7 @@ pub use error::Error;
 pub use keys::{algorithm, for_pss, identity};
 pub use password::Password;
 pub use pem::contents;
+pub use pfx::{Random, pkcs12};
 pub use public::{PublicForm, public_key};
 pub use read::{MAX_FILE, read};
 pub use secret::secret_key;

@@ -8,6 +8,7 @@ use der::Decode;
 use der::asn1::ObjectIdentifier;
 use des::{TdesEde2, TdesEde3};
 use hmac::{Mac, SimpleHmac};
+use pbkdf2::pbkdf2_hmac;
 use pkcs5::EncryptionScheme;
 use pkcs5::pbes2::Kdf;
 use rc2::Rc2;
@@ -32,13 +33,12 @@ const TOO_MUCH: Error =
     Error::Refused("the file asks for more than 10,000,000 iterations or 256 MiB to decrypt it");
 
 /// The names of algorithms that are not supported, by the start of their identifiers.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 10] = [
     ("1.2.840.113549.1.12.1.", "RC4"),
     ("1.2.840.113549.1.5.3", "PBES1 with MD5 and DES"),
     ("1.2.840.113549.1.5.6", "PBES1 with MD5 and RC2"),
     ("1.2.840.113549.1.5.10", "PBES1 with SHA-1 and DES"),
     ("1.2.840.113549.1.5.11", "PBES1 with SHA-1 and RC2"),
-    ("1.2.840.113549.1.5.14", "PBMAC1"),
     ("1.2.840.113549.2.5", "MD5"),
     ("1.2.840.113549.3.2", "RC2 in PBES2"),
     ("1.3.14.3.2.7", "DES in PBES2"),
@@ -46,8 +46,10 @@ const NAMES: [(&str, &str); 11] = [
     ("1.2.410.200046.1.1.", "ARIA"),
 ];
 
-/// The parts of PBES2 that are supported: the scheme, PBKDF2, scrypt, HMAC, AES and triple DES.
-const PARTS: [&str; 12] = [
+/// The parts of PBES2 and PBMAC1 that are supported: the schemes, PBKDF2, scrypt, HMAC, AES and
+/// triple DES.
+const PARTS: [&str; 13] = [
+    "1.2.840.113549.1.5.14",
     "1.2.840.113549.1.5.13",
     "1.2.840.113549.1.5.12",
     "1.3.6.1.4.1.11591.4.11",
@@ -61,6 +63,14 @@ const PARTS: [&str; 12] = [
     "2.16.840.1.101.3.4.1.42",
     "1.2.840.113549.3.7",
 ];
+
+/// RFC 9579.
+const PBMAC1: &str = "1.2.840.113549.1.5.14";
+/// 1.2.840.113549.1.5.12.
+const PBKDF2: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0c";
+/// 1.2.840.113549.2 and the number of a hash.
+const HMAC: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x02";
+const HMAC_SHA1: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x02\x07";
 
 /// The block ciphers of PKCS #12 by the last number of their identifiers, with the length of the
 /// key.
@@ -182,6 +192,9 @@ pub(crate) fn verify_mac(mac: &Element<'_>, data: &[u8], password: &mut Password
     };
     let (oid, _) = ber::first(algorithm.content).ok_or_else(damaged)?;
     let oid = ObjectIdentifier::from_bytes(oid.content).map_err(|_| damaged())?.to_string();
+    if oid == PBMAC1 {
+        return verify_pbmac1(&algorithm, digest.content, data, password);
+    }
     let verify = match oid.as_str() {
         "1.3.14.3.2.26" => has_mac::<Sha1>,
         "2.16.840.1.101.3.4.2.4" => has_mac::<Sha224>,
@@ -201,6 +214,76 @@ pub(crate) fn verify_mac(mac: &Element<'_>, data: &[u8], password: &mut Password
     if fits(&password.utf16()?) { Ok(()) } else { Err(Error::PasswordWrong) }
 }
 
+/// Finds out which password has this MAC of RFC 9579. The MacData around it have a salt and a count
+/// without a meaning.
+fn verify_pbmac1(
+    algorithm: &Element<'_>,
+    mac: &[u8],
+    data: &[u8],
+    password: &mut Password<'_>,
+) -> Result<(), Error> {
+    const DAMAGED: Error = Error::Damaged("parameters of PBMAC1");
+    let parameters = ber::elements(algorithm.content).ok_or(DAMAGED)?;
+    let [_, parameters] = parameters[..] else { return Err(DAMAGED) };
+    let [kdf, scheme] = ber::elements(parameters.content).ok_or(DAMAGED)?[..] else { return Err(DAMAGED) };
+    let [kdf_oid, kdf] = ber::elements(kdf.content).ok_or(DAMAGED)?[..] else { return Err(DAMAGED) };
+    let (scheme, _) = ber::first(scheme.content).ok_or(DAMAGED)?;
+    // The length of the key is there (RFC 9579, 5). Without a function, it is HMAC with SHA-1.
+    let (salt, count, length, function) = match ber::elements(kdf.content).ok_or(DAMAGED)?[..] {
+        [salt, count, length] => (salt, count, length, None),
+        [salt, count, length, function] => (salt, count, length, ber::first(function.content)),
+        _ => return Err(DAMAGED),
+    };
+    let function = function.map_or(HMAC_SHA1, |(oid, _)| oid.content);
+    let hash = |oid: &[u8]| HMACS.iter().find(|hash| oid == [HMAC, &[hash.number]].concat());
+    let (Some(function), Some(scheme), PBKDF2) = (hash(function), hash(scheme.content), kdf_oid.content)
+    else {
+        return Err(unsupported(algorithm));
+    };
+    let count = ber::number(&count).and_then(|count| u32::try_from(count).ok()).ok_or(DAMAGED)?;
+    let length = ber::number(&length).filter(|length| (20..=64).contains(length)).ok_or(DAMAGED)?;
+    count_iterations(u64::from(count).saturating_mul(length.div_ceil(20)), password)?;
+    let fits = |secret: &[u8]| {
+        let mut key = Zeroizing::new(vec![0; length as usize]);
+        (function.derive)(secret, salt.content, count, &mut key);
+        (scheme.verify)(&key, data, mac)
+    };
+    if fits(b"") {
+        password.is_empty(true);
+        return Ok(());
+    }
+    if fits(password.get()?.as_bytes()) { Ok(()) } else { Err(Error::PasswordWrong) }
+}
+
+/// HMAC with a hash: as the function of PBKDF2, and as a MAC.
+struct HmacHash {
+    /// The last number of its identifier.
+    number: u8,
+    derive: fn(&[u8], &[u8], u32, &mut [u8]),
+    verify: fn(&[u8], &[u8], &[u8]) -> bool,
+}
+
+const HMACS: [HmacHash; 5] = [
+    HmacHash { number: 7, derive: pbkdf2_hmac::<Sha1>, verify: is_hmac::<Sha1> },
+    HmacHash { number: 8, derive: pbkdf2_hmac::<Sha224>, verify: is_hmac::<Sha224> },
+    HmacHash { number: 9, derive: pbkdf2_hmac::<Sha256>, verify: is_hmac::<Sha256> },
+    HmacHash { number: 10, derive: pbkdf2_hmac::<Sha384>, verify: is_hmac::<Sha384> },
+    HmacHash { number: 11, derive: pbkdf2_hmac::<Sha512>, verify: is_hmac::<Sha512> },
+];
+
+fn is_hmac<D: Digest + BlockSizeUser>(key: &[u8], data: &[u8], mac: &[u8]) -> bool {
+    let keyed = SimpleHmac::<D>::new_from_slice(key);
+    keyed.is_ok_and(|keyed| keyed.chain_update(data).verify_slice(mac).is_ok())
+}
+
+/// Computes the MAC with SHA-256 of a new file.
+pub(crate) fn mac(data: &[u8], password: &str, salt: &[u8], count: u64) -> Vec<u8> {
+    let secret: Vec<u8> = password.encode_utf16().chain([0]).flat_map(u16::to_be_bytes).collect();
+    let key = derive::<Sha256>(&Zeroizing::new(secret), salt, 3, count, 32);
+    let keyed = SimpleHmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of every length");
+    keyed.chain_update(data).finalize().into_bytes().to_vec()
+}
+
 fn has_mac<D: Digest + BlockSizeUser>(
     secret: &[u8],
     salt: &[u8],
@@ -209,8 +292,7 @@ fn has_mac<D: Digest + BlockSizeUser>(
     mac: &[u8],
 ) -> bool {
     let key = derive::<D>(secret, salt, 3, count, <D as Digest>::output_size());
-    let keyed = SimpleHmac::<D>::new_from_slice(&key);
-    keyed.is_ok_and(|keyed| keyed.chain_update(data).verify_slice(mac).is_ok())
+    is_hmac::<D>(&key, data, mac)
 }
 
 /// RFC 7292, B.2: derives a key from a password in UTF-16 with a zero at its end.

@@ -50,13 +50,14 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Error> {
     Ok(found)
 }
 
-/// Returns the contents of the blocks with these labels, or the structure in a file that has no
+/// Returns the contents of the blocks with these labels, or the structures in a file that has no
 /// blocks.
 pub fn contents(file: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let text = text(file);
     let blocks = blocks(&text)?;
     if blocks.is_empty() {
-        return Ok(ber::to_der(file).map(|der| der.to_vec()).into_iter().collect());
+        let all = ber::all_to_der(file).unwrap_or_default();
+        return Ok(all.iter().map(|der| der.to_vec()).collect());
     }
     let wanted = blocks.iter().filter(|block| labels.contains(&block.label));
     wanted.map(|block| Ok(block.der()?.to_vec())).collect()

@@ -9,16 +9,16 @@ use super::{Entry, Error, Item, Password, Wanted, ber, certificate, keys, pbe};
 use crate::ber::{CONTEXT_0, Element, OCTET_STRING, SEQUENCE, SET};
 
 /// 1.2.840.113549.1.7 and the number of a type of content.
-const CONTENT: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x07";
-const DATA: u8 = 1;
+pub(crate) const CONTENT: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x07";
+pub(crate) const DATA: u8 = 1;
 const SIGNED_DATA: u8 = 2;
-const ENCRYPTED_DATA: u8 = 6;
+pub(crate) const ENCRYPTED_DATA: u8 = 6;
 /// 1.2.840.113549.1.12.10.1 and the number of a type of bag.
-const BAG: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x0a\x01";
+pub(crate) const BAG: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x0a\x01";
 /// 1.2.840.113549.1.9.22.1: a certificate of X.509.
-const X509: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x16\x01";
+pub(crate) const X509: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x16\x01";
 /// 1.2.840.113549.1.9.20: the attribute with the name of a bag.
-const FRIENDLY_NAME: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x14";
+pub(crate) const FRIENDLY_NAME: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x14";
 
 const DAMAGED: Error = Error::Damaged("PKCS#12 file");
 

@@ -6,7 +6,7 @@ use der::Decode;
 use pkcs1::RsaPublicKeyRef;
 use pkcs8::SubjectPublicKeyInfoRef;
 
-use super::{Entry, Error, Item, Password, Wanted, ber, bind, certificate, keys, openssh, pkcs12};
+use super::{Entry, Error, Item, Password, Wanted, ber, bind, certificate, jwk, keys, openssh, pkcs12};
 use crate::ber::{INTEGER, SEQUENCE};
 use crate::pem::{self, Block};
 
@@ -16,7 +16,7 @@ pub const MAX_FILE: usize = 4 << 20;
 const MAX_ENTRIES: usize = 1000;
 
 /// Files without a key or a certificate that is read: what is in them, and the message.
-const OTHERS: [(&[u8], &str); 10] = [
+const OTHERS: [(&[u8], &str); 13] = [
     (
         b"PuTTY-User-Key-File-",
         "a key of PuTTY is not read; convert it with `puttygen FILE -O private-openssh -o NEW`",
@@ -27,6 +27,12 @@ const OTHERS: [(&[u8], &str); 10] = [
     ),
     (b"\xfe\xed\xfe\xed\0\0\0", JAVA),
     (b"\xce\xce\xce\xce\0\0\0", JAVA),
+    (
+        b"\x1e\xf1\xb5\xb0\0\0\0\0",
+        "a PVK file is not read; convert it with `openssl rsa -inform PVK -in FILE -out NEW`",
+    ),
+    (b"\x07\x02\0\0\0\xa4\0\0RSA2", BLOB),
+    (b"\x07\x02\0\0\0\x24\0\0RSA2", BLOB),
     (b"BEGIN PGP ", "a key of OpenPGP is not read"),
     (b" PRIVATE KEY-----", "the file has a private key and no certificate"),
     (b"CERTIFICATE REQUEST-----", "a certificate request is not imported; `jeton cert issue` signs it"),
@@ -36,6 +42,8 @@ const OTHERS: [(&[u8], &str); 10] = [
     // The length of the algorithm's name in an OpenSSH file.
     (b" AAAA", "a public key of OpenSSH is not imported without its private key"),
 ];
+const BLOB: &str =
+    "a key BLOB of Windows is not read; convert it with `openssl rsa -inform MSBLOB -in FILE -out NEW`";
 const JAVA: &str = "an old key store of Java is not read; convert it with `keytool -importkeystore -srckeystore FILE \
                     -destkeystore NEW -deststoretype pkcs12`";
 
@@ -47,6 +55,7 @@ pub fn read(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
     let entries = match text(file) {
         Some(text) if bind::is(&text) => vec![Entry::of(Item::PrivateKey(bind::read(&text)?))],
         Some(text) => from_pem(&text, wanted, password)?,
+        None if jwk::is(file) => jwk_entries(file, wanted)?,
         None => from_der(file, wanted, password)?,
     };
     match entries.len() {
@@ -109,6 +118,11 @@ fn private(der: &[u8], password: &mut Password<'_>) -> Result<Entry, Error> {
     if keys::is_encrypted(der) { keys::decrypt(der, password) } else { keys::private(der) }
 }
 
+fn jwk_entries(file: &[u8], wanted: Wanted) -> Result<Vec<Entry>, Error> {
+    if wanted == Wanted::Public { Ok(Vec::new()) } else { jwk::read(file) }
+}
+
+/// Reads a file in DER. It may have several structures that follow each other.
 fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
     let other = match file {
         [0x30, length, ..] if *length >= 0x80 => {
@@ -116,23 +130,38 @@ fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
         }
         _ => unknown(file),
     };
-    let der = ber::to_der(file).ok_or(other)?;
-    if pkcs12::is(&der) {
-        return pkcs12::read(&der, wanted, password);
+    let mut entries = Vec::new();
+    for der in ber::all_to_der(file).ok_or(other)? {
+        entries.extend(structure(&der, file, wanted, password)?);
+        if entries.len() > MAX_ENTRIES {
+            break;
+        }
     }
-    if let Some(certificates) = pkcs12::signed_data(&der) {
+    Ok(entries)
+}
+
+fn structure(
+    der: &[u8],
+    file: &[u8],
+    wanted: Wanted,
+    password: &mut Password<'_>,
+) -> Result<Vec<Entry>, Error> {
+    if pkcs12::is(der) {
+        return pkcs12::read(der, wanted, password);
+    }
+    if let Some(certificates) = pkcs12::signed_data(der) {
         return certificates;
     }
-    if certificate::is(&der) {
-        return Ok(vec![certificate::entry(&der)?]);
+    if certificate::is(der) {
+        return Ok(vec![certificate::entry(der)?]);
     }
-    if let Some(item) = public(&der) {
+    if let Some(item) = public(der) {
         return Ok(vec![Entry::of(item)]);
     }
-    let parts = ber::members(&der, SEQUENCE).unwrap_or_default();
-    let is_private = keys::is_encrypted(&der) || parts.first().is_some_and(|first| first.tag == INTEGER);
+    let parts = ber::members(der, SEQUENCE).unwrap_or_default();
+    let is_private = keys::is_encrypted(der) || parts.first().is_some_and(|first| first.tag == INTEGER);
     match (is_private, wanted) {
-        (true, Wanted::All) => Ok(vec![private(&der, password)?]),
+        (true, Wanted::All) => Ok(vec![private(der, password)?]),
         (true, Wanted::Public) => Ok(Vec::new()),
         _ => Err(unknown(file)),
     }

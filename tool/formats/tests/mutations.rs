@@ -7,7 +7,7 @@ use jeton_formats::{Error, Item, MAX_FILE, Password, PublicForm, Wanted, public_
 use pkcs5::pbes2::Parameters;
 use zeroize::Zeroizing;
 
-const SAMPLES: [(&str, &[u8]); 12] = [
+const SAMPLES: [(&str, &[u8]); 13] = [
     ("pkcs8.pem", include_bytes!("samples/pkcs8.pem")),
     ("encrypted.der", include_bytes!("samples/encrypted.der")),
     ("scrypt.der", include_bytes!("samples/scrypt.der")),
@@ -19,6 +19,7 @@ const SAMPLES: [(&str, &[u8]); 12] = [
     ("openssh", include_bytes!("samples/openssh")),
     ("openssh-rsa", include_bytes!("samples/openssh-rsa")),
     ("bind.private", include_bytes!("samples/bind.private")),
+    ("jwk.json", include_bytes!("samples/jwk.json")),
     ("public.der", include_bytes!("samples/public.der")),
 ];
 

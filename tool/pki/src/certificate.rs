@@ -24,6 +24,7 @@ use crate::Error;
 
 const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 const MGF1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.8");
+const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// The hashes of RSASSA-PSS: identifier, mechanism, hash and mask generation function.
 const PSS_HASHES: [(&str, CK_MECHANISM_TYPE, CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_TYPE); 3] = [
@@ -33,7 +34,7 @@ const PSS_HASHES: [(&str, CK_MECHANISM_TYPE, CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_
 ];
 
 /// RSASSA-PSS-params of RFC 8017, A.2.3. The trailer has one value, which DER leaves out.
-#[derive(Sequence)]
+#[derive(Default, Sequence)]
 struct PssParameters {
     #[asn1(context_specific = "0", tag_mode = "EXPLICIT", optional = "true")]
     hash: Option<AlgorithmIdentifierOwned>,
@@ -41,6 +42,8 @@ struct PssParameters {
     mgf: Option<AlgorithmIdentifierOwned>,
     #[asn1(context_specific = "2", tag_mode = "EXPLICIT", optional = "true")]
     salt: Option<u16>,
+    #[asn1(context_specific = "3", tag_mode = "EXPLICIT", optional = "true")]
+    trailer: Option<u8>,
 }
 
 /// How a key signs: its mechanism, and the encoding that X.509 uses for the signature and its
@@ -108,7 +111,7 @@ impl Signer {
         let null = Some(Any::from(der::asn1::Null));
         let hash = AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(oid), parameters: null };
         let mgf = AlgorithmIdentifierOwned { oid: MGF1, parameters: Some(Any::encode_from(&hash)?) };
-        let parameters = PssParameters { hash: Some(hash), mgf: Some(mgf), salt: Some(salt) };
+        let parameters = PssParameters { hash: Some(hash), mgf: Some(mgf), salt: Some(salt), trailer: None };
         let algorithm =
             AlgorithmIdentifierOwned { oid: PSS, parameters: Some(Any::encode_from(&parameters)?) };
         let numbers = [digest, mask, salt.into()];
@@ -116,14 +119,37 @@ impl Signer {
         Ok(Self { mechanism, digest: None, algorithm, ecdsa: None })
     }
 
-    /// Returns how an RSA key made a signature with this algorithm of RSASSA-PSS.
+    /// Returns how an RSA key made a signature with this algorithm of RSASSA-PSS. RFC 4055, 2.1:
+    /// the identifier of a hash has the parameter NULL or none.
     fn of_pss(algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Error> {
+        let refused = |what: String| Err(Error::Refused(format!("a signature of RSASSA-PSS with {what}")));
         let parameters = algorithm.parameters.as_ref().map(Any::decode_as::<PssParameters>).transpose()?;
-        let salt = parameters.and_then(|parameters| parameters.salt).unwrap_or(20);
-        let signers = (0..PSS_HASHES.len()).map(|hash| Self::pss(hash, salt));
-        let signers = signers.collect::<Result<Vec<_>, _>>()?;
-        let found = signers.into_iter().find(|signer| signer.algorithm == *algorithm);
-        found.ok_or_else(|| Error::Refused("a signature with these parameters of RSASSA-PSS".to_owned()))
+        let PssParameters { hash, mgf, salt, trailer } = parameters.unwrap_or_default();
+        // RFC 8017, A.2.3: by default SHA-1, MGF1 with SHA-1, a salt of 20 bytes, the trailer 1.
+        let hash_of = |hash: Option<AlgorithmIdentifierOwned>| hash.map_or(SHA1, |hash| hash.oid);
+        let digest = hash_of(hash);
+        let mask = match mgf {
+            Some(mgf) if mgf.oid != MGF1 => {
+                return refused(format!("the mask generation function {}", mgf.oid));
+            }
+            Some(mgf) => hash_of(mgf.parameters.as_ref().map(Any::decode_as).transpose()?),
+            None => SHA1,
+        };
+        if trailer.is_some_and(|trailer| trailer != 1) {
+            return refused("another trailer than 1".to_owned());
+        }
+        let row = |oid: ObjectIdentifier| PSS_HASHES.iter().find(|(known, ..)| oid.to_string() == *known);
+        let Some((_, mechanism, digest, _)) = row(digest) else {
+            return refused(format!("the hash {digest}: SHA-256, SHA-384 and SHA-512 are supported"));
+        };
+        let mask = match row(mask) {
+            Some((.., mask)) => *mask,
+            None if mask == SHA1 => CKG_MGF1_SHA1,
+            None => return refused(format!("MGF1 with the hash {mask}")),
+        };
+        let numbers = [*digest, mask, salt.unwrap_or(20).into()];
+        let mechanism = Mechanism::with_numbers(*mechanism, &numbers);
+        Ok(Self { mechanism, digest: None, algorithm: algorithm.clone(), ecdsa: None })
     }
 
     /// Returns how the key of a SubjectPublicKeyInfo made a signature with this algorithm. Accepts

@@ -34,7 +34,7 @@ use crate::Error;
 pub use ocsp::{
     Answer, Query, Responder, Unsigned, internal_error, malformed_request, request as ocsp_request,
 };
-pub use profile::{BUILT_IN, CertificateProfile, PROFILE_NAMES, profile};
+pub use profile::{BUILT_IN, CertificateProfile, PROFILE_NAMES, key_name, profile, purpose_name, usage_name};
 pub use request::{Request, is_signed};
 
 const DAY: u64 = 24 * 60 * 60;
@@ -252,7 +252,10 @@ impl Issuer {
         let refused = |text: String| Err(Error::Refused(text));
         let most_days = order.profile.most_days(at(now())?);
         if order.days.is_some_and(|days| days > most_days) {
-            return refused(format!("the profile {profile} allows at most {most_days} days"));
+            return refused(format!(
+                "the profile {profile} allows at most {most_days} days; internal-server is for the servers of a private \
+                network, and a file of --profiles has profiles of your own"
+            ));
         }
         let mut types = order.holder.names.iter().map(name::type_of);
         if let Some(wrong) = types.find(|kind| !order.profile.has_names(kind)) {

@@ -126,7 +126,8 @@ pub fn is_called(certificate: &TbsCertificate, text: &str) -> Result<bool, Error
     let names = certificate.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
     let mut values = names.iter().map(|name| (type_of(name), value_of(name)));
     let is_name = values.any(|(kind, value)| {
-        value == text || text.split_once(':').is_some_and(|typed| typed == (kind, value.as_str()))
+        let is_value = |text: &str| value == text || kind == "dns" && canonical(&value) == canonical(text);
+        is_value(text) || text.split_once(':').is_some_and(|(typed, text)| typed == kind && is_value(text))
     });
     let subject = &certificate.subject;
     let mut attributes = subject.0.iter().flat_map(|part| part.0.iter());
@@ -241,6 +242,11 @@ fn is_host(name: &str) -> bool {
         .is_ok_and(|host| host.eq_ignore_ascii_case(name) && !host.rsplit('.').next().is_some_and(is_number))
 }
 
+/// Returns the form of a host in which equal hosts are equal: small letters, and no dot at the end.
+fn canonical(host: &str) -> String {
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
 fn is_mailbox(text: &str) -> bool {
     let is_atom = |atom: &str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
@@ -280,7 +286,7 @@ pub fn excluded(constraints: &NameConstraints, subject: &Name, names: &[GeneralN
         let has_dns_letters = |letter: char| letter.is_ascii_alphanumeric() || "_-.*".contains(letter);
         let port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
         let host = text.rsplit_once(':').filter(port).map_or(text.as_str(), |(host, _)| host);
-        let host = idna::domain_to_ascii(host).unwrap_or_else(|_| host.to_owned());
+        let host = canonical(&idna::domain_to_ascii(host).unwrap_or_else(|_| host.to_owned()));
         let is_dns =
             part.oid == COMMON_NAME && host.contains(['.', '*']) && host.chars().all(has_dns_letters);
         let name = match Ia5String::new(&text) {
@@ -322,24 +328,21 @@ enum Side {
 /// permits, and any of them if it excludes.
 fn covers(base: &GeneralName, name: &GeneralName, side: Side) -> bool {
     let excludes = side == Side::Excluded;
-    let below = |base: &str, host: &str| {
-        host.len() > base.len() && host.to_ascii_lowercase().ends_with(&base.to_ascii_lowercase())
-    };
-    let is_host_of = |base: &str, host: &str| match base {
+    let below = |base: &str, host: &str| host.len() > base.len() && host.ends_with(base);
+    let is_host_of = |base: &str, host: &str| match &*canonical(base) {
         // Verifiers differ about an empty constraint.
         "" => excludes,
-        _ if base.starts_with('.') => below(base, host),
-        _ => base.eq_ignore_ascii_case(host),
+        base if base.starts_with('.') => below(base, &canonical(host)),
+        base => base == canonical(host),
     };
     match (base, name) {
         (GeneralName::DnsName(base), GeneralName::DnsName(name)) => {
-            let (base, name) = (base.as_str().to_ascii_lowercase(), name.as_str());
+            let (base, name) = (canonical(base.as_str()), canonical(name.as_str()));
             let domain = base.trim_start_matches('.');
-            let is_domain = name.eq_ignore_ascii_case(domain) && (excludes || base == domain);
+            let is_domain = name == domain && (excludes || base == domain);
             let parent = name.strip_prefix("*.").filter(|_| excludes).unwrap_or_default();
-            let is_one_of_the_wildcard =
-                domain.split_once('.').is_some_and(|(_, above)| above.eq_ignore_ascii_case(parent));
-            domain.is_empty() || is_domain || below(&format!(".{domain}"), name) || is_one_of_the_wildcard
+            let is_one_of_the_wildcard = domain.split_once('.').is_some_and(|(_, above)| above == parent);
+            domain.is_empty() || is_domain || below(&format!(".{domain}"), &name) || is_one_of_the_wildcard
         }
         (GeneralName::IpAddress(base), GeneralName::IpAddress(name)) => {
             let (base, name) = (base.as_bytes(), name.as_bytes());
@@ -351,7 +354,7 @@ fn covers(base: &GeneralName, name: &GeneralName, side: Side) -> bool {
             let (base, name) = (base.as_str(), name.as_str());
             let Some((local, host)) = name.rsplit_once('@') else { return excludes };
             match base.rsplit_once('@') {
-                Some((wanted, at)) => at.eq_ignore_ascii_case(host) && wanted == local,
+                Some((wanted, at)) => canonical(at) == canonical(host) && wanted == local,
                 None => is_host_of(base, host),
             }
         }
@@ -480,6 +483,26 @@ mod tests {
             };
             let found = super::excluded(&constraints, &Name::default(), &[general_name(name).expect(name)]);
             assert_eq!(found.is_none().to_string(), passes, "{row}");
+        }
+    }
+
+    #[test]
+    fn a_common_name_is_excluded_in_every_form_of_its_host() {
+        let excluded = constraints(&[], &[constraint("dns:secret.example.org").expect("a constraint")]);
+        let constraints = excluded.expect("DER").expect("constraints");
+        for (common, passes) in [
+            ("secret.example.org", false),
+            ("secret.example.org.", false),
+            ("SECRET.example.org.", false),
+            ("www.secret.example.org.", false),
+            ("secret.example.org.:443", false),
+            ("secret\u{3002}example\u{3002}org\u{3002}", false),
+            ("*.example.org.", false),
+            ("secret.example.org.test.", true),
+            ("public.example.org.", true),
+        ] {
+            let subject = format!("CN={common}").parse().expect("a subject");
+            assert_eq!(super::excluded(&constraints, &subject, &[]).is_none(), passes, "{common}");
         }
     }
 

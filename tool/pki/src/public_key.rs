@@ -36,20 +36,19 @@ pub fn public_key_template(info: &SubjectPublicKeyInfoOwned) -> Result<Vec<Attri
         return Ok(of(CKK_RSA, [modulus, exponent]));
     }
     if oid == key_types::EC {
-        // RFC 5480, 2.1.1: a certificate names the curve. 2.2: compressed points are optional.
+        // RFC 5480, 2.1.1: a certificate names the curve.
         let curve = info.algorithm.parameters.as_ref();
         let is_named = curve.is_some_and(|curve| curve.tag() == Tag::ObjectIdentifier);
-        match (is_named, bits.first()) {
-            (false, _) => return Err(Error::Refused("a public key with explicit parameters".to_owned())),
-            (_, Some(2 | 3)) => {
-                return Err(Error::Refused("a public key whose point is compressed".to_owned()));
-            }
-            _ => {}
+        if !is_named {
+            return Err(Error::Refused("a public key with explicit parameters".to_owned()));
         }
     }
     let curve = info.algorithm.parameters.as_ref().map(Encode::to_der).transpose()?.unwrap_or_default();
     let row = key_types::of_oid(if oid == key_types::EC { &curve } else { &oid });
-    let row = row.ok_or_else(|| Error::Failed("a public key of an unknown type".to_owned()))?;
+    let row = row.ok_or_else(|| {
+        let text = format!("a public key with the algorithm {}, which is not supported", info.algorithm.oid);
+        Error::Refused(text)
+    })?;
     let value = match row.kind {
         CKK_EC => Attribute::bytes(CKA_EC_POINT, OctetStringRef::new(bits)?.to_der()?),
         CKK_EC_EDWARDS => Attribute::bytes(CKA_EC_POINT, bits),

@@ -14,11 +14,14 @@ use jeton_tool::object::{describe, public_key_info};
 use serde::Serialize;
 
 use super::authority::certificate_of;
+use super::info::Info;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::{Import, ImportType};
 use super::out::{self, Encoding, Output};
+use super::p12::P12;
 use super::target::{Chosen, Need, Opened};
+use super::verify::Verify;
 
 /// The label of a certificate in PEM.
 const CERTIFICATE: &str = "CERTIFICATE";
@@ -38,6 +41,12 @@ enum What {
     Export(Export),
     /// List the certificates.
     List(List),
+    /// Show what the certificates of a file say.
+    Info(Info),
+    /// Validate the path from a certificate to a root. Exit status: 1 if it is not valid.
+    Verify(Verify),
+    /// Put a private key of a file and its certificates into a PKCS#12 file.
+    P12(P12),
     /// Make a certificate that the key itself signs.
     SelfSign(SelfSign),
     /// Sign a certificate for a request with the key of a CA.
@@ -59,7 +68,7 @@ enum What {
 impl Cert {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
-            self.what, What: Export List SelfSign Issue Renew Issued Expiring Show Revoke Release;
+            self.what, What: Export List Info Verify P12 SelfSign Issue Renew Issued Expiring Show Revoke Release;
             What::Import(command) => command.run_with(ImportType::Cert).map(Termination::report),
         }
     }

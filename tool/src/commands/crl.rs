@@ -15,7 +15,7 @@ use x509_cert::crl::CertificateList;
 use x509_cert::ext::pkix::{CrlNumber, CrlReason};
 
 use super::authority::{self, Authority, REASONS, Ready};
-use super::out::{self, Encoding, Output, Written};
+use super::out::{self, Draft, Encoding, Output, Written};
 
 /// Sign a certificate revocation list (CRL) with the key of a CA.
 ///
@@ -58,29 +58,35 @@ impl Crl {
         let mut register = authority::register(&self.authority.list, &ready)?;
         let ready = ready.bind(&register)?;
         ready.path(&register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
-        let ca = register.authority(&ready.name)?;
-        if let Some(published) = self.output.replaced().and_then(|path| number_of(&path, &ready)) {
-            let next = self.number.unwrap_or(ca.crl_number + 1);
-            if next <= published {
-                return Err(Cause::Refused.error(format!(
-                    "the file has the CRL {published}, and the list would make {next}; --number is higher"
-                )));
-            }
-        }
         let end = now() + i64::from(self.days) * 24 * 60 * 60;
-        let (number, (draft, count)) = register.next_crl(&ready.name, self.number, end, |number, all| {
+        let make = |number, all: &[Entry]| {
+            self.expect_newest(number, &ready)?;
             let damaged = || Cause::Damaged.error("a revoked certificate of the list has no valid number");
             let revoked: Vec<_> = all.iter().map(revoked).collect::<Option<_>>().ok_or_else(damaged)?;
             let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
             let signer = &ready.issuer.signer;
             let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
             Ok((self.output.encoded(&[der], "X509 CRL", self.format)?, revoked.len()))
-        })?;
-        let written = draft.publish().map_err(|error| {
-            let text = format!("{error}; the CRL {number} is lost, and `jeton crl` signs the next one");
-            Error::Caused(error.cause(), text)
-        })?;
-        out::if_json(&Row { number, revoked: count, written })
+        };
+        let publish = |number, (draft, revoked): (Draft, _)| match draft.publish() {
+            Ok(written) => Ok(Row { number, revoked, written }),
+            Err(error) => {
+                let text = format!("{error}; the CRL {number} is lost, and `jeton crl` signs the next one");
+                Err(Error::Caused(error.cause(), text))
+            }
+        };
+        out::if_json(&register.next_crl(&ready.name, self.number, end, make, publish)?)
+    }
+
+    /// Fails if the file that the CRL replaces has one that is as new or newer.
+    fn expect_newest(&self, next: u64, ready: &Ready) -> Result<(), Error> {
+        let published = self.output.replaced().and_then(|path| number_of(&path, ready));
+        match published.filter(|published| next <= *published) {
+            None => Ok(()),
+            Some(published) => Err(Cause::Refused.error(format!(
+                "the file has the CRL {published}, and the list would make {next}; --number is higher"
+            ))),
+        }
     }
 }
 

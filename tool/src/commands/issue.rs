@@ -5,17 +5,23 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use der::{Decode, Encode};
+use jeton_client::key_types;
+use jeton_client::text::shown;
 use jeton_pki::certificate::{self, Holder};
 use jeton_pki::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
 use jeton_pki::name::{constraint, general_name, type_of};
+use jeton_pki::public_key_template;
 use jeton_tool::register::Register;
+use jeton_tool::token_file::check_public_key;
 use jeton_tool::{Cause, Error, formats};
+use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::{BasicConstraints, NameConstraints, SubjectAltName};
 
 use super::again::Proposed;
-use super::authority::{self, Authority, IssuedRow, Ready};
+use super::authority::{self, Authority, IssuedRow, Ready, date};
+use super::hook::Hook;
 use super::issued::{Shown, Which, above};
 use super::out::{self, Encoding, Output};
 use super::pin::warn;
@@ -46,12 +52,13 @@ struct Terms {
     format: Encoding,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    hook: Hook,
 }
 
 impl Terms {
     /// Opens the CA and its list.
     fn open(&self) -> Result<(Ready, Register), Error> {
-        self.output.expect_writable()?;
         let ready = self.authority.open()?;
         let register = authority::register(&self.authority.list, &ready)?;
         let ready = ready.bind(&register)?;
@@ -74,16 +81,17 @@ impl Terms {
         })
     }
 
-    /// Signs a certificate, adds it to the list and writes it. `old` is the serial number of the
-    /// certificate that this one renews.
+    /// Signs a certificate, adds it to the list and writes it to `output`. `old` is the serial
+    /// number of the certificate that this one renews.
     fn issue(
         &self,
-        ready: &Ready,
-        register: &Register,
+        (ready, register): (&Ready, &Register),
+        output: &Output,
         order: &Order<'_>,
         remark: &[String],
         old: Option<&str>,
-    ) -> Result<(), Error> {
+    ) -> Result<Shown, Error> {
+        register.expect_secret(order.public_key)?;
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;
         let tbs = ready.issuer.certificate_tbs(order, serial)?;
@@ -95,26 +103,70 @@ impl Terms {
         if self.chain {
             all.extend(above(register, &entry)?);
         }
-        let draft = self.output.encoded(&all, "CERTIFICATE", self.format)?;
+        let draft = output.encoded(&all, "CERTIFICATE", self.format)?;
         register.add(&entry, &all[0], || {
             ready.expect_may_issue(register)?;
+            register.expect_secret(order.public_key)?;
             old.iter().try_for_each(|old| register.expect_good(&ready.name, old))
         })?;
         let written = draft.publish().map_err(|error| {
             let text = format!("{error}; `jeton cert show {}` writes the certificate again", entry.serial);
             Error::Caused(error.cause(), text)
         })?;
-        out::if_json(&Shown { row: IssuedRow::of(&entry), written })
+        // Beside a certificate on standard output, no text.
+        if let (Some(path), false) = (output.path(), out::is_json()) {
+            let names = some_of(&entry.names);
+            let end = entry.not_after.map(date).unwrap_or_default();
+            let (subject, path) = (shown(&entry.subject), path.display());
+            out::line(format_args!("{path}: {} for {subject}{names}, valid until {end}", entry.serial))?;
+        }
+        let hook = self.hook.run("issued", &entry, output.path());
+        Ok(Shown { row: IssuedRow::of(&entry), written, hook })
     }
 }
 
+/// Returns the first names of a certificate in brackets.
+fn some_of(names: &str) -> String {
+    const MOST: usize = 4;
+    let all: Vec<_> = names.split_whitespace().collect();
+    match all.len().checked_sub(MOST) {
+        _ if all.is_empty() => String::new(),
+        None | Some(0) => format!(" ({})", shown(&all.join(" "))),
+        Some(more) => format!(" ({} and {more} more)", shown(&all[..MOST].join(" "))),
+    }
+}
+
+/// Returns the files of requests: those of a directory have names that end in `.csr`.
+fn requests_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(Error::io(path))? {
+            let file = entry.map_err(Error::io(path))?.path();
+            if file.extension().is_some_and(|ending| ending == "csr") {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            return Err(Cause::NotFound.error(format!("{} has no file *.csr", path.display())));
+        }
+        found.sort();
+        all.extend(found);
+    }
+    Ok(all)
+}
+
 /// Reads a request that its own key signed.
-fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
+fn request(path: &Path, ready: &Ready, profile: &CertificateProfile) -> Result<Request, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
     let all =
         formats::contents(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
-    let request = match all.as_slice() {
+    let mut request = match all.as_slice() {
         [der] => Request::parse(der)?,
         [] => {
             let text = format!("{} has no certificate request, or a damaged one", path.display());
@@ -122,6 +174,15 @@ fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
         }
         _ => return Err(Cause::Refused.error(format!("{} has several requests", path.display()))),
     };
+    let info = SubjectPublicKeyInfoOwned::from_der(&request.public_key()?)?;
+    let template = public_key_template(&info)?;
+    profile.check_key(&info)?;
+    let plain = check_public_key(&template)
+        .map_err(|flaw| Cause::Refused.error(format!("the key of the request is refused: {flaw}")))?;
+    // RFC 5480, 2.2: programs need not read compressed points.
+    if info.algorithm.oid.to_der()? == key_types::EC {
+        request.put_public_key(&plain)?;
+    }
     if !request.is_signed_by_its_key(&ready.session)? {
         let text = "the signature of the request is not valid";
         return Err(jeton_pki::Error::Refused(text.to_owned()).into());
@@ -137,8 +198,10 @@ fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
 /// refused. The certificate is in the list of issued certificates before it is written.
 #[derive(Args)]
 pub struct Issue {
-    /// The file with the request, or - for standard input.
-    request: PathBuf,
+    /// The file with the request, or - for standard input. Several files, or directories with files
+    /// whose names end in .csr, get their certificates after one login, in the directory of --out.
+    #[arg(required = true, value_name = "REQUEST")]
+    requests: Vec<PathBuf>,
     #[command(flatten)]
     terms: Terms,
     /// What the certificate is for.
@@ -166,13 +229,75 @@ pub struct Issue {
 
 impl Issue {
     pub fn run(self) -> Result<(), Error> {
+        let requests = requests_of(&self.requests)?;
+        let [one] = &requests[..] else { return self.run_each(&requests) };
+        if one != &self.requests[0] {
+            return self.run_each(&requests);
+        }
         if self.terms.output.keep()? {
             return Ok(());
         }
+        self.terms.output.expect_writable()?;
         let profile = self.terms.profile(&self.profile)?;
-        let (ready, register) = self.terms.open()?;
-        let request = request(&self.request, &ready)?;
-        let remark = request.check(&profile)?;
+        let ca = self.terms.open()?;
+        let issued = self.issue(&ca, &profile, one, &self.terms.output)?;
+        out::if_json(&issued)?;
+        Hook::expect(issued.hook)
+    }
+
+    /// Issues a certificate for each request. A request that is refused does not end the command.
+    fn run_each(&self, requests: &[PathBuf]) -> Result<(), Error> {
+        if self.subject.is_some() || !self.san.is_empty() {
+            return Err(Error::Usage("several requests cannot share one --subject or --san".to_owned()));
+        }
+        let beside = |path: &PathBuf| self.terms.output.beside(path, "pem");
+        let outputs = requests.iter().map(beside).collect::<Result<Vec<_>, Error>>()?;
+        let outputs: Vec<_> = requests.iter().zip(outputs).collect();
+        let mut paths: Vec<_> = outputs.iter().filter_map(|(_, output)| output.path()).collect();
+        paths.sort();
+        if let Some(twice) = paths.windows(2).find(|two| two[0] == two[1]) {
+            return Err(Error::Usage(format!(
+                "two requests would have the certificate {}",
+                twice[0].display()
+            )));
+        }
+        let wanted: Vec<_> = outputs.iter().filter(|(_, output)| !output.is_kept()).collect();
+        wanted.iter().try_for_each(|(_, output)| output.expect_writable())?;
+        let profile = self.terms.profile(&self.profile)?;
+        let ca = self.terms.open()?;
+        let (mut issued, mut failed) = (Vec::new(), None);
+        for (path, output) in &wanted {
+            match self.issue(&ca, &profile, path, output) {
+                Ok(shown) => issued.push(shown),
+                Err(error) => {
+                    warn(&format!("{}: {error}", path.display()));
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        out::if_json(&issued)?;
+        match failed {
+            None => Hook::expect(issued.iter().all(|issued| issued.hook)),
+            Some(error) => {
+                let text = format!(
+                    "{} of {} requests have no certificate",
+                    wanted.len() - issued.len(),
+                    wanted.len()
+                );
+                Err(error.cause().error(text))
+            }
+        }
+    }
+
+    fn issue(
+        &self,
+        (ready, register): &(Ready, Register),
+        profile: &CertificateProfile,
+        path: &Path,
+        output: &Output,
+    ) -> Result<Shown, Error> {
+        let request = request(path, ready, profile)?;
+        let remark = request.check(profile)?;
         for beyond in &remark {
             warn(&format!("the certificate does not have {beyond} of the request"));
         }
@@ -184,7 +309,7 @@ impl Issue {
         let (permitted, excluded): (Result<_, Error>, Result<_, Error>) =
             (constraints(&self.permit), constraints(&self.exclude));
         let order = Order {
-            profile: &profile,
+            profile,
             holder,
             public_key: &request.public_key()?,
             path_length: self.path_length,
@@ -194,7 +319,7 @@ impl Issue {
             crl_url: self.terms.crl_url.as_deref(),
             ocsp_url: self.terms.ocsp_url.as_deref(),
         };
-        self.terms.issue(&ready, &register, &order, &remark, None)
+        self.terms.issue((ready, register), output, &order, &remark, None)
     }
 
     /// Returns the subject and the names: those of the options, or else those of the request.
@@ -235,6 +360,7 @@ impl Renew {
         if self.terms.output.keep()? {
             return Ok(());
         }
+        self.terms.output.expect_writable()?;
         let (ready, register) = self.terms.open()?;
         let entry = self.which.find(&register)?;
         let refused = |text: String| Err(Error::Caused(Cause::Refused, text));
@@ -247,7 +373,7 @@ impl Renew {
         let profile = self.terms.profile(self.profile.as_deref().unwrap_or(&entry.profile))?;
         let old = Certificate::from_der(&register.der(&entry)?)?.tbs_certificate;
         let public_key = match &self.request {
-            Some(path) => request(path, &ready)?.public_key()?,
+            Some(path) => request(path, &ready, &profile)?.public_key()?,
             None => old.subject_public_key_info.to_der()?,
         };
         let names = old.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
@@ -270,6 +396,9 @@ impl Renew {
             ocsp_url: self.terms.ocsp_url.as_deref(),
         };
         let remark = [format!("renews {}", entry.serial)];
-        self.terms.issue(&ready, &register, &order, &remark, Some(&entry.serial))
+        let output = &self.terms.output;
+        let issued = self.terms.issue((&ready, &register), output, &order, &remark, Some(&entry.serial))?;
+        out::if_json(&issued)?;
+        Hook::expect(issued.hook)
     }
 }

@@ -10,12 +10,15 @@ use clap::builder::PossibleValuesParser;
 use der::Decode;
 use jeton_client::text::shown;
 use jeton_pki::name;
-use jeton_tool::register::{Entry, Register, now};
+use jeton_tool::formats::certificate::public_key_of;
+use jeton_tool::register::{Entry, Of, Register, now};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use x509_cert::Certificate;
+use x509_cert::ext::pkix::CrlReason;
 
 use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
+use super::hook::Hook;
 use super::out::{self, Encoding, Output, Written};
 
 /// The options that choose certificates of the list.
@@ -88,6 +91,8 @@ pub struct Expiring {
     /// How soon: a number of days (30d), hours (12h) or weeks (4w).
     #[arg(long, default_value = "30d", value_parser = seconds)]
     within: i64,
+    #[command(flatten)]
+    hook: Hook,
 }
 
 /// Reads a number of hours, days or weeks.
@@ -105,6 +110,9 @@ impl Expiring {
         let entries = self.filter.entries()?;
         let soon = soon(&entries, self.within);
         let code = if soon.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        for entry in &soon {
+            self.hook.run("ending", entry, None);
+        }
         show(soon)?;
         Ok(code)
     }
@@ -130,49 +138,37 @@ fn holder(entry: &Entry) -> [&str; 4] {
 /// The certificate of the list that the operator means.
 #[derive(Args)]
 pub struct Which {
-    /// The certificate: its file, its serial number (serial:NUMBER), its subject, or one of its
-    /// names.
+    /// The certificate: its file (a path with / or a name that ends in .pem), its serial number
+    /// (serial:NUMBER), its subject, or one of its names.
     #[arg(value_name = "CERTIFICATE")]
     certificate: String,
 }
 
 impl Which {
     /// Finds the certificate: the only valid one with this name, or else the only one. What a name
-    /// and a number fit together is refused.
+    /// and a number fit together is refused. Another user may have put a file with the name of a
+    /// host into the working directory, so a word is never a file.
     pub fn find(&self, register: &Register) -> Result<Entry, Error> {
-        let path = Path::new(&self.certificate);
-        let mut found = register.entries(None)?;
-        if path.is_file() {
-            let der = read_certificate(path)?;
-            let wanted = entry_of(&der, "", "")?;
-            found.retain(|entry| {
-                // An adopted certificate may have no bytes to compare.
-                let is_same = register.der(entry).map_or(entry.issuer == wanted.issuer, |own| own == der);
-                entry.serial == wanted.serial && is_same
-            });
-        } else {
-            let number = self.certificate.strip_prefix("serial:");
-            let serial = number_of(number.unwrap_or(&self.certificate)).unwrap_or_default();
-            let mut named = Vec::new();
-            for entry in found.iter().filter(|entry| number.is_none() && entry.serial != serial) {
-                // Without the bytes, the list knows no decoded name.
-                let is_named = match register.der(entry) {
-                    Ok(der) => is_called(&der, &self.certificate)?,
-                    Err(_) => entry.subject == self.certificate,
-                };
-                if is_named {
-                    named.push(entry.clone());
-                }
+        let text = &self.certificate;
+        let path = Path::new(text);
+        let is_path = text.contains('/') || text.ends_with(".pem");
+        let mut found = self.called(register)?;
+        if is_path && path.is_file() {
+            let of_file = of_file(register, path)?;
+            if found.iter().any(|entry| of_file.iter().all(|own| own.id != entry.id)) {
+                let text = format!(
+                    "{text} is a file, and the name of another certificate; name it by serial:NUMBER"
+                );
+                return Err(Cause::Refused.error(text));
             }
-            if named.iter().any(is_live) {
-                named.retain(is_live);
-            }
-            found.retain(|entry| entry.serial == serial);
-            found.extend(named);
+            found = of_file;
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Cause::NotFound.error(format!("the list has no certificate {}", self.certificate))),
+            0 if !is_path && path.is_file() => Err(Cause::NotFound.error(format!(
+                "the list has no certificate with the name {text}; for the file write ./{text}"
+            ))),
+            0 => Err(Cause::NotFound.error(format!("the list has no certificate {text}"))),
             _ => {
                 let line = |entry: &Entry| format!("serial:{} {}", entry.serial, shown(&entry.subject));
                 let all: Vec<_> = found.iter().map(line).collect();
@@ -182,6 +178,43 @@ impl Which {
             }
         }
     }
+
+    /// Returns the certificates with this number or name.
+    fn called(&self, register: &Register) -> Result<Vec<Entry>, Error> {
+        let mut found = register.entries(None)?;
+        let number = self.certificate.strip_prefix("serial:");
+        let serial = number_of(number.unwrap_or(&self.certificate)).unwrap_or_default();
+        let mut named = Vec::new();
+        for entry in found.iter().filter(|entry| number.is_none() && entry.serial != serial) {
+            // Without the bytes, the list knows no decoded name.
+            let is_named = match register.der(entry) {
+                Ok(der) => is_called(&der, &self.certificate)?,
+                Err(_) => entry.subject == self.certificate,
+            };
+            if is_named {
+                named.push(entry.clone());
+            }
+        }
+        if named.iter().any(is_live) {
+            named.retain(is_live);
+        }
+        found.retain(|entry| entry.serial == serial);
+        found.extend(named);
+        Ok(found)
+    }
+}
+
+/// Returns the entries of the certificate in a file.
+fn of_file(register: &Register, path: &Path) -> Result<Vec<Entry>, Error> {
+    let der = read_certificate(path)?;
+    let wanted = entry_of(&der, "", "")?;
+    let mut found = register.entries(None)?;
+    found.retain(|entry| {
+        // An adopted certificate may have no bytes to compare.
+        let is_same = register.der(entry).map_or(entry.issuer == wanted.issuer, |own| own == der);
+        entry.serial == wanted.serial && is_same
+    });
+    Ok(found)
 }
 
 fn is_called(der: &[u8], text: &str) -> Result<bool, Error> {
@@ -216,6 +249,9 @@ pub struct Shown {
     pub row: IssuedRow,
     #[serde(flatten)]
     pub written: Written,
+    /// Whether the hook succeeded, or there is none.
+    #[serde(skip)]
+    pub hook: bool,
 }
 
 impl Show {
@@ -231,7 +267,7 @@ impl Show {
             row.explain();
         }
         let written = self.output.encoded(&all, "CERTIFICATE", self.format)?.publish()?;
-        out::if_json(&Shown { row, written })
+        out::if_json(&Shown { row, written, hook: true })
     }
 }
 
@@ -264,9 +300,41 @@ impl Revoke {
         let mut register = Register::open(&self.list.path()?)?;
         let entry = self.which.find(&register)?;
         let entry = register.revoke(&entry, *reason as u32)?;
-        let text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
-        out::result(&IssuedRow::of(&entry), text)
+        let mut text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
+        let same_key = match reason {
+            CrlReason::KeyCompromise | CrlReason::CaCompromise => others_of_key(&register, &entry)?,
+            _ => Vec::new(),
+        };
+        for other in &same_key {
+            let subject = shown(&other.subject);
+            text += &format!(
+                "\nThe certificate {} of {subject} has the same key, and is not revoked: `jeton cert revoke {0} \
+                --reason {}` revokes it.",
+                other.serial, self.reason
+            );
+        }
+        let same_key = same_key.iter().map(IssuedRow::of).collect();
+        out::result(&RevokedRow { row: IssuedRow::of(&entry), same_key }, text)
     }
+}
+
+/// A revoked certificate in `--json`.
+#[derive(Serialize)]
+struct RevokedRow {
+    #[serde(flatten)]
+    row: IssuedRow,
+    /// Further certificates of a compromised key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    same_key: Vec<IssuedRow>,
+}
+
+/// Returns the valid and the held certificates of the same key, of all CAs.
+fn others_of_key(register: &Register, entry: &Entry) -> Result<Vec<Entry>, Error> {
+    // One that was adopted from a CRL alone has no known key.
+    let Ok(der) = register.der(entry) else { return Ok(Vec::new()) };
+    let mut others = register.of_key(&public_key_of(&der)?, Of::All)?;
+    others.retain(|other| other.id != entry.id && ["valid", "held"].contains(&other.status()));
+    Ok(others)
 }
 
 /// Make a certificate valid again that was revoked with the reason hold.

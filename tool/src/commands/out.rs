@@ -221,6 +221,25 @@ impl Output {
         self.out.as_deref().filter(|path| *path != Path::new("-"))
     }
 
+    /// Returns the file of `--out`.
+    pub fn path(&self) -> Option<&Path> {
+        self.file()
+    }
+
+    /// Returns the destination of the result of one of several input files: a file with its name
+    /// and this ending, in the directory of `--out`.
+    pub fn beside(&self, input: &Path, ending: &str) -> Result<Self, Error> {
+        let stem = input.file_stem().filter(|stem| *stem != OsStr::new("-"));
+        match (self.file().filter(|folder| folder.is_dir()), stem) {
+            (Some(folder), Some(stem)) => {
+                Ok(Self { out: Some(folder.join(stem).with_added_extension(ending)), ..self.clone() })
+            }
+            _ => Err(Error::Usage(
+                "several files need a directory for their results: --out DIRECTORY".to_owned(),
+            )),
+        }
+    }
+
     /// Returns whether the command line has `--if-absent`.
     pub fn if_absent(&self) -> bool {
         self.if_absent

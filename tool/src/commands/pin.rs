@@ -1,6 +1,7 @@
 //! PINs: from the command line, a file, a file descriptor, a systemd credential, the environment,
 //! or a prompt.
 
+use std::env::VarError;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -139,7 +140,12 @@ pub fn given(
     let descriptor = descriptor.map(|number| PathBuf::from(format!("/dev/fd/{number}")));
     match read(file.or(descriptor.as_deref()))? {
         Some(pin) => Ok(Some(pin)),
-        None => Ok(std::env::var(variable).ok().map(Zeroizing::new)),
+        None => match std::env::var(variable) {
+            Ok(pin) => Ok(Some(Zeroizing::new(pin))),
+            Err(VarError::NotPresent) => Ok(None),
+            // The message does not have the value.
+            Err(VarError::NotUnicode(_)) => Err(Error::Usage(format!("{variable} is not UTF-8"))),
+        },
     }
 }
 

@@ -16,9 +16,10 @@ const STYLE: &str = ":root{color-scheme:light dark}\
 body{font:16px/1.5 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem}\
 section{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 th,td{border:1px solid #8888;padding:.25rem .6rem;text-align:left}th{background:#8882}td:first-child{white-space:nowrap}\
-.late{color:#d33;font-weight:600}";
+.late{color:#d33;font-weight:600}.number{text-align:right}.plot{width:30rem}.plot div{height:1em;background:#47a}";
 
-/// Write what the CAs issued, what ends soon, what is revoked, and the age of the CRLs.
+/// Write what the CAs issued, what ends soon and in which month, what is revoked, and the age of
+/// the CRLs.
 #[derive(Args)]
 pub struct Report {
     #[command(flatten)]
@@ -96,9 +97,34 @@ fn html(facts: &[Facts], soon: &[&Entry], entries: &[Entry]) -> String {
     const ROW: &str = "ends<th>subject<th>names<th>profile<th>CA<th>serial number";
     table(&mut page, "CAs", CA, cas);
     table(&mut page, "Certificates that end soon", ROW, soon.iter().map(|entry| row(entry)));
+    let mut valid: Vec<_> = entries.iter().filter(|entry| entry.status() == "valid").collect();
+    valid.sort_by_key(|entry| entry.not_after);
+    table(
+        &mut page,
+        "Months in which certificates end",
+        "month<th>certificates<th>",
+        months(&valid).into_iter(),
+    );
+    table(&mut page, "Valid certificates", ROW, valid.iter().map(|entry| row(entry)));
     let columns = format!("revoked<th>reason<th>{ROW}");
     table(&mut page, "Revoked certificates that have not ended", &columns, revoked);
     page + "</body></html>\n"
+}
+
+/// Returns a row for each month in which one of the certificates ends, with a bar.
+fn months(valid: &[&Entry]) -> Vec<String> {
+    let mut count = BTreeMap::<String, usize>::new();
+    for entry in valid {
+        *count.entry(day(entry.not_after).chars().take(7).collect()).or_default() += 1;
+    }
+    let most = count.values().copied().max().unwrap_or(1);
+    let row = |(month, number): (String, usize)| {
+        let width = (number * 100).div_ceil(most);
+        format!(
+            "<td>{month}<td class=\"number\">{number}<td class=\"plot\"><div style=\"width:{width}%\"></div>"
+        )
+    };
+    count.into_iter().map(row).collect()
 }
 
 fn row(entry: &Entry) -> String {

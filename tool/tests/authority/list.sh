@@ -8,7 +8,7 @@ jeton ca init --label ca
 issue() { jeton cert issue key.csr --label ca --profile tls-server --subject CN=$1 --san dns:$1.example.org --out $1.pem "${@:2}"; }
 issue www
 issue old
-jeton cert revoke old.pem --reason key-compromise
+jeton cert revoke old.pem --reason superseded
 jeton crl --label ca --out ca.crl
 for verb in 'crl --label ca' 'cert issue key.csr --label ca --profile tls-client' 'cert issued' 'cert revoke 01' \
     'cert renew www --label ca' 'cert expiring' 'cert show www' 'cert release www'; do
@@ -49,7 +49,7 @@ done
 python3 -c 'import sqlite3, time
 c = sqlite3.connect("issued.sqlite", isolation_level=None)
 c.execute("BEGIN IMMEDIATE"); open("begun", "w"); time.sleep(1)
-c.execute("UPDATE certificate SET revoked = 1, reason = 1"); c.execute("COMMIT")' &
+c.execute("UPDATE certificate SET revoked = 1, reason = 4"); c.execute("COMMIT")' &
 until [ -e begun ]; do sleep 0.01; done
 fails 7 jeton cert renew www --label ca | grep 'is revoked'
 wait

@@ -20,6 +20,8 @@ check() { issue peer --profile $1 --out $1.pem "${@:3}"; openssl verify -x509_st
 check tls-peer sslserver
 check tls-peer sslclient --force
 check tls-client sslclient
+check internal-server sslserver --days 300
+fails 7 issue peer --profile tls-server --days 398 | grep 'internal-server .* --profiles'
 check email smimesign --san email:a@example.org
 check timestamping timestampsign
 check kerberos-client any --san upn:a@EXAMPLE.ORG
@@ -84,3 +86,63 @@ for url in x https:evil.test 'http://[a]b/' http://a:b/; do
 done
 issue plain --profile tls-server --san dns:a.example --san dns:a.example --out twice.pem
 [ "$(text twice.pem | grep -o DNS: | wc -l)" = 1 ]
+# Several requests and a folder in one command. One that is refused does not end it.
+mkdir requests certificates
+for name in a b c; do
+    openssl req -new -key key -subj /CN=$name -addext subjectAltName=DNS:$name.example.org -out requests/$name.csr
+done
+openssl req -new -key key -subj /CN=no -addext subjectAltName=DNS:no.example.org -addext basicConstraints=CA:TRUE -out requests/no.csr
+many() { jeton cert issue --label ca --profile internal-server "$@"; }
+fails 2 many requests | grep -e '--out DIRECTORY'
+fails 2 many requests --out certificates --san dns:x.example.org | grep 'cannot share'
+fails 7 many requests v3.csr --out certificates > said
+grep 'requests/no.csr: .*the certificate of a CA' said
+grep '2 of 5 requests have no certificate' said
+grep 'certificates/a.pem: [0-9a-f]* for CN=a (dns:a.example.org), valid until 20' said
+[ "$(ls certificates)" = "$(printf 'a.pem\nb.pem\nc.pem')" ]
+rm requests/no.csr certificates/b.pem
+many requests --out certificates --if-absent --json | grep -c '"serial"' | grep -x 1
+for name in a b c; do openssl verify -CAfile ca.pem certificates/$name.pem; done
+# What a certificate says, and what the list knows of it.
+jeton cert info certificates/a.pem > info
+for line in 'CN=a$' 'Issuer: *CN=Root' 'Names: *dns:a.example.org' 'Key: *rsa:3072' 'For: *server-auth' 'Status: *valid'; do
+    grep -E "$line" info
+done
+grep "$(openssl x509 -in certificates/a.pem -noout -fingerprint -sha256 | sed 's/.*=//; s/://g' | tr A-F a-f)" info
+jeton cert revoke certificates/a.pem
+cat certificates/a.pem ca.pem | jeton cert info - --json > info
+grep '"status": "revoked"' info
+grep '"ca": true' info
+fails 7 jeton cert info usages.csr
+# A program of the operator runs after an issue and before an end, and gets no secret.
+printf '#!/bin/sh\nenv | grep -E "^(CERT|JETON)_" | sort > hook.$1; echo "$@" >> hook.$1; [ ! -e fail ]\n' > hook
+chmod +x hook
+issue peer --profile tls-client --days 9 --subject 'CN=x;touch evil' --out hooked.pem --hook ./hook
+for line in '^issued$' '^CERT_FILE=hooked.pem$' '^CERT_SUBJECT=CN=x.*touch evil' '^CERT_PROFILE=tls-client$' '^CERT_END=20'; do
+    grep "$line" hook.issued
+done
+fails 1 grep PIN hook.issued
+[ ! -e evil ]
+fails 1 jeton cert expiring --within 10d --name touch --hook ./hook
+grep '^ending$' hook.ending
+touch fail
+fails 1 issue peer --profile tls-client --out hooked2.pem --hook ./hook | grep 'the hook ./hook failed'
+jeton cert show ./hooked2.pem
+# The path of a certificate. Each reason is named.
+verify() { jeton cert verify "$@"; }
+jeton crl --label ca --out paths.crl
+verify certificates/b.pem --roots ca.pem | grep '^valid: CN=b < CN=Root$'
+verify certificates/b.pem --roots ca.pem --crl paths.crl --host b.example.org
+fails 1 verify certificates/a.pem --roots ca.pem --crl paths.crl | grep 'not valid: CN=a: .*is revoked'
+fails 1 verify certificates/b.pem --roots ca.pem --host c.example.org | grep 'has not this name'
+fails 1 verify certificates/b.pem --roots ca.pem --purpose client-auth | grep 'not for this purpose'
+fails 1 verify certificates/b.pem --roots ca.pem --at 1500000000 | grep 'not valid yet'
+fails 1 verify certificates/b.pem --roots certificates/c.pem --json | grep 'no path leads'
+# A file for a phone, with a key that is in no token.
+export JETON_FILE_PIN=phone
+jeton cert p12 hooked.pem --key key --out phone.p12 2>&1 | grep 'in no token'
+openssl pkcs12 -in phone.p12 -passin pass:phone -nokeys -clcerts | openssl x509 -noout -fingerprint | cmp - <(openssl x509 -in hooked.pem -noout -fingerprint)
+openssl pkcs12 -in phone.p12 -passin pass:phone -nocerts -noenc | openssl pkey | cmp - <(openssl pkey -in key)
+openssl genrsa -out foreign.key 2048
+fails 7 jeton cert p12 hooked.pem --key foreign.key --out foreign.p12 | grep 'not that of the first certificate'
+[ "$(stat -c %a phone.p12)" = 600 ]

@@ -108,7 +108,7 @@ issue() { # CA, profile, name, more options
     jeton cert issue ${request:-${holders[serial % 3]}} --token ca --label $1 --profile $2 "${options[@]}" --chain --out new/$1/$serial.pem "${@:4}"
 }
 profiles=(tls-server tls-client tls-peer code-signing email timestamping ocsp-signer sub-ca kerberos-kdc kerberos-client)
-reasons=(key-compromise affiliation-changed superseded cessation-of-operation privilege-withdrawn unspecified)
+reasons=(superseded affiliation-changed superseded cessation-of-operation privilege-withdrawn unspecified)
 
 # The middle of a month: new certificates, renewals, revocations, holds and their ends.
 work() { # the number of the month
@@ -127,7 +127,7 @@ work() { # the number of the month
     jeton cert issued --status held --json | jq -r '.[].serial' > held
     jeton cert issued --status valid --json | jq -r '.[].serial' | shuf -n 6 --random-source=rsa.key > chosen
     while read -r number; do
-        if ((number_of_held++ % 3)); then jeton cert release $number; else jeton cert revoke $number --reason key-compromise; fi
+        if ((number_of_held++ % 3)); then jeton cert release $number; else jeton cert revoke $number --reason superseded; fi
     done < held
     while read -r number; do
         count=$((count + 1))

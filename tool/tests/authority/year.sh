@@ -10,12 +10,27 @@ jeton cert import ca.pem --label ca
 jeton ca init --label ca
 jeton key generate --type ec:p256 --label key
 jeton csr --label key --subject CN=any --out key.csr
+# One key that is compromised, and one for all others.
+jeton key generate --type ec:p256 --label lost
+jeton csr --label lost --subject CN=any --out lost.csr
+jeton cert issue lost.csr --label ca --profile tls-server --subject CN=old --san dns:old.example.org --out old.pem
+jeton cert issue lost.csr --label root --profile tls-client --subject CN=beside --out beside.pem
 issue() { jeton cert issue key.csr --label ca --profile tls-server --subject CN=$1 --san dns:$1.example.org --out $1.pem "${@:2}"; }
 issue www
-issue old
 revoked() { jeton crl --label ca --json | grep "\"revoked\": $1"; }
-jeton cert revoke old.pem --reason key-compromise
+jeton cert revoke old.pem > said
+fails 1 grep 'same key' said
+# A revoked key may turn out to be compromised. No certificate is issued for it again, by no CA and under no name.
+jeton cert revoke old.pem --reason key-compromise | grep 'CN=beside has the same key'
+for ca in ca root; do
+    fails 7 jeton cert issue lost.csr --label $ca --profile tls-client --subject CN=other.example.org | grep 'was compromised'
+done
+fails 7 jeton cert renew beside.pem --label root | grep 'was compromised'
+fails 7 jeton cert renew www.pem --label ca --request lost.csr | grep 'was compromised'
+jeton cert revoke beside.pem --reason key-compromise > said
+fails 1 grep 'same key' said
 fails 4 jeton cert revoke old.pem
+fails 4 jeton cert revoke old.pem --reason superseded
 fails 3 jeton cert revoke 0102
 fails 3 jeton cert revoke root.pem
 jeton cert revoke www.example.org --reason hold
@@ -55,7 +70,12 @@ issue plain --force
 jeton cert issue key.csr --label ca --profile tls-client --subject 'CN=<i>"&' --days 3 --out b.pem
 jeton ca report --within 4d --out report.html
 grep 'CAs: 2' report.html
-grep -c '&lt;i.*&amp;' report.html | grep -x 1
+grep -c '&lt;i.*&amp;' report.html | grep -x 2
+# Each month has a row with a bar, and each valid certificate one.
+valid=$(jeton cert issued --status valid | wc -l)
+grep "Valid certificates: $valid<" report.html
+sed -n '/Months/,/<\/table>/s/.*"number">\([0-9]*\)<.*/\1/p' report.html > numbers
+[ $(($(paste -sd+ numbers))) = $valid ]
 fails 1 grep '<i' report.html
 [ "$(sed -n '/Revoked/,$p' report.html | grep -c CN=Issuing)" = 2 ]
 jeton ca report --within 4d --format prometheus > metrics
@@ -64,6 +84,17 @@ grep -F "jeton_certificates{ca=\"CN=Issuing\",id=\"$id\",status=\"revoked\"} 2" 
 grep -F "jeton_certificates_ending_soon{ca=\"CN=Issuing\",id=\"$id\"} 1" metrics
 grep 'jeton_certificate_end_seconds{ca="CN=Issuing",id="'$id'",subject="CN=.*\\".*"} [0-9]\{10\}$' metrics
 grep -x 'jeton_crl_end_seconds{ca="CN=Issuing",id="'$id'"} [0-9]\{10\}' metrics
+# A file with the name of a host decides nothing, and a name of a file that is another certificate's is refused.
+cp new.pem plain.example.org
+jeton cert show plain.example.org | cmp - plain.pem
+cp new.pem nowhere
+fails 3 jeton cert show nowhere | grep 'write ./nowhere'
+jeton cert show ./nowhere | cmp - new.pem
+jeton cert issue key.csr --label root --profile tls-client --subject CN=twice.pem --out word.pem
+cp new.pem twice.pem
+fails 7 jeton cert show twice.pem | grep 'the name of another certificate'
+rm twice.pem
+jeton cert show twice.pem | cmp - word.pem
 # A name that is the number of another certificate, and one that looks like two.
 client() { jeton cert issue key.csr --label ca --profile tls-client --subject "$1" --out $2.pem; }
 number=$(openssl x509 -in new.pem -noout -serial | cut -d= -f2)

@@ -220,9 +220,14 @@ impl Tool {
 
     /// Signs a message with the private key of a label, and verifies the signature.
     pub fn signs(&self, label: &str) {
+        self.signs_with(label, label);
+    }
+
+    /// Signs a message with one key, and verifies the signature with the key of another label.
+    pub fn signs_with(&self, label: &str, public: &str) {
         self.write("message", "hello");
         self.ok(&["sign", "message", "--label", label, "--out", "signature", "--force"]);
-        self.ok(&["verify", "message", "--label", label, "--signature", "signature"]);
+        self.ok(&["verify", "message", "--label", public, "--signature", "signature"]);
     }
 }
 

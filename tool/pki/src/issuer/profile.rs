@@ -18,6 +18,7 @@ pub const BUILT_IN: &str = include_str!("profiles.toml");
 /// The names of the built-in profiles.
 pub const PROFILE_NAMES: &[&str] = &[
     "tls-server",
+    "internal-server",
     "tls-client",
     "tls-peer",
     "code-signing",
@@ -96,6 +97,18 @@ impl TryFrom<String> for Usage {
     }
 }
 
+/// Returns the name of a key usage.
+pub fn usage_name(usage: KeyUsages) -> &'static str {
+    USAGES.iter().find(|(known, _)| *known == usage).map_or("", |(_, name)| *name)
+}
+
+/// Returns the name of an extended key usage, or its object identifier.
+pub fn purpose_name(purpose: ObjectIdentifier) -> String {
+    let text = purpose.to_string();
+    let known = PURPOSES.iter().find(|(_, oid)| *oid == text);
+    known.map(|(name, _)| (*name).to_owned()).unwrap_or(text)
+}
+
 /// An extended key usage or a policy.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
@@ -167,14 +180,13 @@ impl CertificateProfile {
 
     /// Fails unless a certificate may have this key. In every profile, RSA has 2048 bits or more,
     /// and an odd exponent above 1 (SP 800-131A; SP 800-89, 5.3.3).
-    pub(super) fn check_key(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
-        let name = match rsa(info)? {
-            Some((bits, is_strong)) if bits < 2048 || !is_strong => {
-                return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
-            }
-            Some((bits, _)) => format!("rsa:{bits}"),
-            None => key_name(info)?,
-        };
+    pub fn check_key(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
+        if let Some((bits, is_strong)) = rsa(info)?
+            && (bits < 2048 || !is_strong)
+        {
+            return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
+        }
+        let name = key_name(info)?;
         let allows = |entry: &String| match (entry.strip_prefix("rsa:"), name.strip_prefix("rsa:")) {
             (Some(least), Some(bits)) => bits.parse::<u32>().ok() >= least.parse().ok(),
             _ => name
@@ -204,7 +216,11 @@ pub(super) fn rsa(info: &SubjectPublicKeyInfoOwned) -> Result<Option<(u32, bool)
     Ok(Some((bits, exponent != [1] && exponent.last().is_some_and(|byte| byte & 1 == 1))))
 }
 
-fn key_name(info: &SubjectPublicKeyInfoOwned) -> Result<String, Error> {
+/// Returns the type of a key, as `key generate --type` names it, or its object identifier.
+pub fn key_name(info: &SubjectPublicKeyInfoOwned) -> Result<String, Error> {
+    if let Some((bits, _)) = rsa(info)? {
+        return Ok(format!("rsa:{bits}"));
+    }
     let oid = info.algorithm.oid.to_der()?;
     let curve = info.algorithm.parameters.as_ref().map(Encode::to_der).transpose()?.unwrap_or_default();
     let is_curve = oid == key_types::EC;

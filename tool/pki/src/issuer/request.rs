@@ -13,7 +13,7 @@ use x509_cert::ext::pkix::{
 use x509_cert::request::CertReq;
 
 use super::CertificateProfile;
-use super::profile::{Beyond, Purpose, USAGES, Usage};
+use super::profile::{Beyond, Purpose, Usage, usage_name};
 use crate::certificate::{EXTENSION_REQUEST, Holder, Signer};
 use crate::{Error, Signed, name, public_key_template};
 
@@ -61,6 +61,12 @@ impl Request {
         Ok(self.request.info.public_key.to_der()?)
     }
 
+    /// Replaces the encoding of the public key by another one of the same key.
+    pub fn put_public_key(&mut self, info: &[u8]) -> Result<(), Error> {
+        self.request.info.public_key = SubjectPublicKeyInfoOwned::from_der(info)?;
+        Ok(())
+    }
+
     /// Returns whether the key of the request signed it. The module verifies the signature.
     pub fn is_signed_by_its_key(&self, session: &Session) -> Result<bool, Error> {
         is_signed(session, &self.der, &self.request.info.public_key)
@@ -86,8 +92,6 @@ impl Request {
         }
         let usages = self.extension::<KeyUsage>()?.map(|usage| usage.0).unwrap_or_default();
         let usages = usages.into_iter().filter(|usage| !profile.usages.contains(&Usage(*usage)));
-        let usage_name =
-            |usage| USAGES.iter().find(|(known, _)| *known == usage).map_or("", |(_, name)| *name);
         let extended = self.extension::<ExtendedKeyUsage>()?.map(|usage| usage.0).unwrap_or_default();
         let extended = extended.into_iter().filter(|usage| !profile.extended.contains(&Purpose(*usage)));
         let names = self.holder()?.names.into_iter().filter(|one| !profile.has_names(name::type_of(one)));

@@ -39,9 +39,9 @@ pub enum ImportType {
 
 /// Import keys and certificates from a file.
 ///
-/// Private keys are read in PKCS#8 (plain or encrypted), PKCS#1, SEC1, PKCS#12, OpenSSH's format
-/// and BIND's `.private` format. Certificates are read in X.509. PEM and DER are accepted.
-/// `key import` refuses a file that has a public key without its private key.
+/// Private keys are read in PKCS#8 (plain or encrypted), PKCS#1, SEC1, PKCS#12, OpenSSH's format,
+/// BIND's `.private` format, and as JSON Web Keys. Certificates are read in X.509. PEM and DER are
+/// accepted. `key import` refuses a file that has a public key without its private key.
 #[derive(Args)]
 #[command(mut_arg("usage", |arg| {
     arg.help("What the keys may do, and nothing else: sign, decrypt, wrap, derive, decapsulate. The default depends \

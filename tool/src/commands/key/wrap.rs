@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
 use jeton_pki::key_type::Usage;
-use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, Structure};
+use jeton_tool::client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
 use jeton_tool::{Error, formats};
 
 use super::{NewKey, is_strict};
@@ -35,34 +35,61 @@ enum Method {
     AesKw,
     /// RSA-OAEP with SHA-256, for secret keys.
     RsaOaep,
+    /// RSA-OAEP with SHA-1, the default of OpenSSL and of several clouds.
+    RsaOaepSha1,
+    /// An AES key in RSA-OAEP with SHA-256, and the key in AES-KWP, for keys of every type.
+    RsaAes,
+    /// The same with SHA-1.
+    RsaAesSha1,
 }
 
 impl With {
-    fn find(&self, session: &Session, classes: &[&str]) -> Result<(ObjectHandle, Mechanism), Error> {
+    fn find(&self, session: &Session, classes: &[&str]) -> Result<(ObjectHandle, Method), Error> {
         let objects = Objects::named(self.with.clone(), self.with_id.clone());
         let key = objects.one(session, classes)?;
         let default = match session.number(key, CKA_KEY_TYPE) {
             Some(CKK_RSA) => Method::RsaOaep,
             _ => Method::AesKwp,
         };
-        let mechanism = match self.method.unwrap_or(default) {
-            Method::AesKwp => Mechanism::new(CKM_AES_KEY_WRAP_KWP),
-            Method::AesKw => Mechanism::new(CKM_AES_KEY_WRAP),
-            Method::RsaOaep => rsa_oaep(),
-        };
-        Ok((key, mechanism))
+        Ok((key, self.method.unwrap_or(default)))
+    }
+}
+
+impl Method {
+    fn mechanism(self) -> Mechanism {
+        let rsa_aes = |oaep| Structure::new().number(256).structure(oaep).mechanism(CKM_RSA_AES_KEY_WRAP);
+        match self {
+            Self::AesKwp => Mechanism::new(CKM_AES_KEY_WRAP_KWP),
+            Self::AesKw => Mechanism::new(CKM_AES_KEY_WRAP),
+            Self::RsaOaep => rsa_oaep(),
+            Self::RsaOaepSha1 => oaep(CKM_SHA_1, CKG_MGF1_SHA1).mechanism(CKM_RSA_PKCS_OAEP),
+            Self::RsaAes => rsa_aes(oaep(CKM_SHA256, CKG_MGF1_SHA256)),
+            Self::RsaAesSha1 => rsa_aes(oaep(CKM_SHA_1, CKG_MGF1_SHA1)),
+        }
+    }
+
+    /// Returns the error of `C_UnwrapKey`. The code does not say that the file may have been made
+    /// with another method.
+    fn refused(self, failure: Failure) -> Error {
+        let is_about_file = [CKR_WRAPPED_KEY_INVALID, CKR_WRAPPED_KEY_LEN_RANGE].contains(&failure.code);
+        match self {
+            Self::AesKwp | Self::AesKw => failure.into(),
+            _ if !is_about_file => failure.into(),
+            _ => Error::Failed(format!(
+                "{failure}: the file is damaged, or another method made it; --method has rsa-oaep, rsa-oaep-sha1, \
+                rsa-aes and rsa-aes-sha1"
+            )),
+        }
     }
 }
 
 /// Returns RSA-OAEP with SHA-256 and no label.
 pub fn rsa_oaep() -> Mechanism {
-    let parameter = Structure::new()
-        .number(CKM_SHA256)
-        .number(CKG_MGF1_SHA256)
-        .number(CKZ_DATA_SPECIFIED)
-        .null()
-        .number(0);
-    parameter.mechanism(CKM_RSA_PKCS_OAEP)
+    oaep(CKM_SHA256, CKG_MGF1_SHA256).mechanism(CKM_RSA_PKCS_OAEP)
+}
+
+fn oaep(hash: CK_MECHANISM_TYPE, mask: CK_RSA_PKCS_MGF_TYPE) -> Structure {
+    Structure::new().number(hash).number(mask).number(CKZ_DATA_SPECIFIED).null().number(0)
 }
 
 #[derive(Args)]
@@ -79,9 +106,9 @@ impl Wrap {
     pub(super) fn run(self) -> Result<(), Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.chosen.objects.one(&session, &["private", "secret-key"])?;
-        let (wrapping, mechanism) = self.with.find(&session, &["secret-key", "public"])?;
+        let (wrapping, method) = self.with.find(&session, &["secret-key", "public"])?;
         let mut wrapped = vec![0; 128 << 10];
-        let length = session.wrap_key(&mechanism, wrapping, key, &mut wrapped)?;
+        let length = session.wrap_key(&method.mechanism(), wrapping, key, &mut wrapped)?;
         self.output.binary(&wrapped[..length])
     }
 }
@@ -121,11 +148,12 @@ impl Unwrap {
         // Under *strict* the CKA_UNWRAP_TEMPLATE of the unwrapping key names the usages.
         let usages = self.key.permissions.usages(if is_strict() { &[] } else { default })?;
         self.key.show(class, |session| {
-            let (unwrapping, mechanism) = self.with.find(session, &["secret-key", "private"])?;
+            let (unwrapping, method) = self.with.find(session, &["secret-key", "private"])?;
             let key_type = [Attribute::number(CKA_CLASS, class), Attribute::number(CKA_KEY_TYPE, kind)];
             let [names, protected] = self.key.attributes(session)?;
             let template = [&key_type[..], &names, &protected, &usages.attributes(class)].concat();
-            Ok(session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?)
+            let unwrapped = session.unwrap_key(&method.mechanism(), unwrapping, &wrapped, &template);
+            unwrapped.map_err(|failure| method.refused(failure))
         })
     }
 }

@@ -1,0 +1,276 @@
+//! Validation of public keys that a caller supplies: which keys are refused because their private
+//! key is no secret, or because there is none (SP 800-89, 5.3.3; SP 800-186, D.1; CA/Browser Forum,
+//! Baseline Requirements, 6.1.1.3 and 6.1.6).
+//!
+//! It computes with public numbers only.
+
+use std::fmt::{self, Display, Formatter};
+
+use num_bigint::BigUint;
+
+use crate::backend::{Provider, PublicParts};
+use crate::error::Error;
+
+/// Why a public key is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The backend refuses it: a size, or a point that is not on its curve.
+    Malformed(Error),
+    /// Everyone can make signatures that fit the point, or knows the secret that it gives.
+    SmallOrder,
+    /// The public exponent is even or 1.
+    Exponent,
+    /// The modulus has a prime factor below [`SMALL`].
+    SmallFactor,
+    /// The modulus is a prime.
+    Prime,
+    /// The modulus is a power of another number.
+    Power,
+    /// A hundred steps of Fermat's method factor the modulus.
+    ClosePrimes,
+    /// The modulus has the form of CVE-2017-15361 (ROCA), whose factors can be computed.
+    Roca,
+}
+
+impl Flaw {
+    /// Returns whether the key itself is wrong: it is not only one that this build does not know.
+    pub fn is_certain(self) -> bool {
+        !matches!(
+            self,
+            Self::Malformed(
+                Error::KeySizeRange
+                    | Error::CurveNotSupported
+                    | Error::MechanismInvalid
+                    | Error::KeyTypeInconsistent
+            )
+        )
+    }
+}
+
+impl Display for Flaw {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Malformed(Error::KeySizeRange) => "a size that is not supported",
+            Self::Malformed(Error::CurveNotSupported | Error::MechanismInvalid) => {
+                "a type that is not supported"
+            }
+            Self::Malformed(_) => "it is not a key of its type",
+            Self::SmallOrder => "a point of small order, whose private key everyone knows",
+            Self::Exponent => "an RSA exponent that is even or 1",
+            Self::SmallFactor => "an RSA modulus with a factor below 752",
+            Self::Prime => "an RSA modulus that is a prime",
+            Self::Power => "an RSA modulus that is a power of another number",
+            Self::ClosePrimes => "an RSA modulus whose primes are close to each other",
+            Self::Roca => "an RSA modulus that can be factored (ROCA, CVE-2017-15361)",
+        })
+    }
+}
+
+/// Prime factors below this number are refused (Baseline Requirements, 6.1.6).
+const SMALL: u32 = 752;
+/// The steps of Fermat's method (Baseline Requirements, 6.1.1.3).
+const STEPS: u32 = 100;
+/// In a modulus of ROCA, the remainder of each prime up to this one is a power of 65537 (Nemec, Sys
+/// et al., 2017).
+const ROCA_PRIMES: u32 = 167;
+
+/// Checks a public key of a stranger.
+pub(crate) fn check(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw> {
+    provider.keys.public(parts).map_err(Flaw::Malformed)?;
+    check_order(parts)?;
+    match parts {
+        PublicParts::Rsa { n, e } => check_rsa(n, e, provider),
+        _ => Ok(()),
+    }
+}
+
+/// Fails if the point of a key on an Edwards or Montgomery curve has a small order. The other
+/// curves have no such points: their cofactor is 1.
+pub(crate) fn check_order(parts: &PublicParts) -> Result<(), Flaw> {
+    // Besides 0, 1 and -1, the coordinates of order 8.
+    let (bits, coordinate, of_eight): (u32, &[u8], &[&str]) = match parts {
+        PublicParts::Ed25519 { point } => (
+            255,
+            point,
+            &[
+                "05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826",
+                "7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7",
+            ],
+        ),
+        PublicParts::X25519 { point } => (
+            255,
+            point,
+            &[
+                "00b8495f16056286fdb1329ceb8d09da6ac49ff1fae35616aeb8413b7c7aebe0",
+                "57119fd0dd4e22d8868e1c58c45c44045bef839c55b1d0b1248c50a3bc959c5f",
+            ],
+        ),
+        PublicParts::Ed448 { point } => (448, point, &[]),
+        PublicParts::X448 { point } => (448, point, &[]),
+        _ => return Ok(()),
+    };
+    let one = BigUint::from(1_u32);
+    let power = |bits: u32| BigUint::from(1_u32) << bits;
+    let prime = if bits == 255 { power(255) - 19_u32 } else { power(448) - power(224) - 1_u32 };
+    // The bit above the coordinate is the sign, or has no meaning.
+    let coordinate = BigUint::from_bytes_le(coordinate) % power(bits) % &prime;
+    let is_of_eight =
+        |number: &&str| BigUint::parse_bytes(number.as_bytes(), 16).as_ref() == Some(&coordinate);
+    let is_small = coordinate <= one || coordinate == prime - one || of_eight.iter().any(is_of_eight);
+    if is_small { Err(Flaw::SmallOrder) } else { Ok(()) }
+}
+
+fn check_rsa(modulus: &[u8], exponent: &[u8], provider: &Provider) -> Result<(), Flaw> {
+    let (n, e) = (BigUint::from_bytes_be(modulus), BigUint::from_bytes_be(exponent));
+    let flaws: [(Flaw, &dyn Fn() -> bool); 5] = [
+        (Flaw::Exponent, &|| !e.bit(0) || e <= BigUint::from(1_u32)),
+        (Flaw::SmallFactor, &|| primes(2..SMALL).any(|prime| remainder(&n, prime) == 0)),
+        (Flaw::Roca, &|| primes(3..ROCA_PRIMES + 1).all(|prime| is_power_of_65537(&n, prime))),
+        (Flaw::ClosePrimes, &|| has_close_primes(&n)),
+        (Flaw::Power, &|| is_power(&n)),
+    ];
+    if let Some((flaw, _)) = flaws.iter().find(|(_, is_there)| is_there()) {
+        return Err(*flaw);
+    }
+    // Fermat's test with the base 2, which every prime passes.
+    let largest = (&n - 1_u32).to_bytes_be();
+    let power = provider.keys.power(&[2], &largest, &n.to_bytes_be()).map_err(Flaw::Malformed)?;
+    if BigUint::from_bytes_be(&power) == BigUint::from(1_u32) { Err(Flaw::Prime) } else { Ok(()) }
+}
+
+fn primes(range: std::ops::Range<u32>) -> impl Iterator<Item = u32> {
+    range.filter(|number| {
+        (2..*number).take_while(|factor| factor * factor <= *number).all(|factor| number % factor != 0)
+    })
+}
+
+fn remainder(number: &BigUint, divisor: u32) -> u32 {
+    (number % divisor).try_into().unwrap_or_default()
+}
+
+fn is_power_of_65537(number: &BigUint, prime: u32) -> bool {
+    let (wanted, factor) = (remainder(number, prime), 65537 % prime);
+    let powers = std::iter::successors(Some(1), |power| Some(power * factor % prime));
+    powers.take(prime as usize).any(|power| power == wanted)
+}
+
+/// Looks for a and b with n = a^2 - b^2.
+fn has_close_primes(n: &BigUint) -> bool {
+    let mut a = n.sqrt();
+    if &(&a * &a) == n {
+        // A square is a power, which has a name of its own.
+        return false;
+    }
+    a += 1_u32;
+    let mut rest = &a * &a - n;
+    for _ in 0..STEPS {
+        let root = rest.sqrt();
+        if &root * &root == rest {
+            return true;
+        }
+        rest += (&a << 1) + 1_u32;
+        a += 1_u32;
+    }
+    false
+}
+
+/// The base has no factor below [`SMALL`], so it has more than 9 bits.
+fn is_power(n: &BigUint) -> bool {
+    let most = u32::try_from(n.bits() / 9).unwrap_or(u32::MAX);
+    primes(2..most + 1).any(|exponent| n.nth_root(exponent).pow(exponent) == *n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flaw(n: &BigUint, e: u8) -> Result<(), Flaw> {
+        let all = Provider::ALL.iter().filter(|provider| provider.name != "null");
+        let parts = PublicParts::Rsa { n: n.to_bytes_be(), e: vec![e] };
+        let found: Vec<_> = all.map(|provider| check(&parts, provider)).collect();
+        assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
+        found[0]
+    }
+
+    fn prime_from(mut number: BigUint) -> BigUint {
+        number.set_bit(0, true);
+        loop {
+            let power = |base: u32| BigUint::from(base).modpow(&(&number - 1_u32), &number);
+            if primes(3..2000).all(|prime| remainder(&number, prime) != 0) && power(2) == BigUint::from(1_u32)
+            {
+                return number;
+            }
+            number += 2_u32;
+        }
+    }
+
+    /// Some number of this size.
+    fn number(bits: u64, salt: u32) -> BigUint {
+        let mut number = BigUint::from(salt) + 3_u32;
+        while number.bits() < bits {
+            number = &number * &number + salt;
+        }
+        let mut number: BigUint = number.clone() >> (number.bits() - bits);
+        number.set_bit(bits - 2, true);
+        number
+    }
+
+    #[test]
+    fn a_modulus_that_anyone_can_factor_is_refused() {
+        let (p, q) = (prime_from(number(1024, 5)), prime_from(number(1024, 77)));
+        assert_eq!(flaw(&(&p * &q), 3), Ok(()));
+        for e in [1, 2, 4] {
+            assert!(flaw(&(&p * &q), e).is_err(), "{e}");
+        }
+        assert_eq!(flaw(&prime_from(number(2048, 9)), 3), Err(Flaw::Prime));
+        assert_eq!(flaw(&(prime_from(number(2046, 9)) * 3_u32), 3), Err(Flaw::SmallFactor));
+        assert_eq!(flaw(&(prime_from(number(2038, 9)) * 751_u32), 3), Err(Flaw::SmallFactor));
+        assert_eq!(flaw(&(&p * &p), 3), Err(Flaw::Power));
+        let third = prime_from(number(700, 3));
+        assert_eq!(flaw(&third.pow(3), 3), Err(Flaw::Power));
+        let near = prime_from(&p + 1134_u32);
+        assert_eq!(flaw(&(&p * &near), 3), Err(Flaw::ClosePrimes));
+        // The distance d needs about d^2 / 8p steps: 81 and 144.
+        let root = (&p * 2_u32).sqrt();
+        assert_eq!(flaw(&(&p * prime_from(&p + &root * 18_u32)), 3), Err(Flaw::ClosePrimes));
+        assert_eq!(flaw(&(&p * prime_from(&p + &root * 24_u32)), 3), Ok(()));
+    }
+
+    #[test]
+    fn a_modulus_of_roca_is_refused() {
+        let product = primes(2..ROCA_PRIMES + 1).fold(BigUint::from(1_u32), |all, prime| all * prime);
+        let mut n = BigUint::from(65537_u32).modpow(&BigUint::from(12345_u32), &product);
+        n += &product * number(2047 - product.bits(), 5);
+        while primes(2..SMALL).any(|prime| remainder(&n, prime) == 0) {
+            n += &product;
+        }
+        assert_eq!(flaw(&n, 3), Err(Flaw::Roca));
+    }
+
+    #[test]
+    #[cfg(feature = "rustcrypto")]
+    fn every_point_of_small_order_is_refused_and_others_are_not() {
+        for point in curve25519_dalek::constants::EIGHT_TORSION {
+            let edwards = PublicParts::Ed25519 { point: point.compress().0 };
+            assert_eq!(check_order(&edwards), Err(Flaw::SmallOrder), "{point:?}");
+            let montgomery = PublicParts::X25519 { point: point.to_montgomery().0 };
+            assert_eq!(check_order(&montgomery), Err(Flaw::SmallOrder), "{point:?}");
+        }
+        // 0, 1, -1 and the two encodings above the prime.
+        let minus_one = [&[0xfe][..], &[0xff; 27], &[0xfe], &[0xff; 27]].concat();
+        let zero = [&[0xff][..], &minus_one[1..]].concat();
+        let one = [&[0; 28][..], &[0xff; 28]].concat();
+        let small = [vec![0; 56], [&[1][..], &[0; 55]].concat(), minus_one, zero, one];
+        for coordinate in small {
+            let point = coordinate.as_slice().try_into().expect("56 bytes");
+            assert_eq!(check_order(&PublicParts::X448 { point }), Err(Flaw::SmallOrder));
+            for sign in [0, 0x80] {
+                let point = [&coordinate[..], &[sign]].concat().try_into().expect("57 bytes");
+                assert_eq!(check_order(&PublicParts::Ed448 { point }), Err(Flaw::SmallOrder));
+            }
+        }
+        let base = curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
+        assert_eq!(check_order(&PublicParts::Ed25519 { point: base.compress().0 }), Ok(()));
+        assert_eq!(check_order(&PublicParts::X25519 { point: base.to_montgomery().0 }), Ok(()));
+    }
+}

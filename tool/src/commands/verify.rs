@@ -1,0 +1,173 @@
+//! `cert verify`: validates the path from a certificate to a root. The crate `webpki` does it, for
+//! the rules of RFC 5280 that it implements; it refuses what it does not know.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use jeton_client::text::shown;
+use jeton_tool::formats::certificate::summary;
+use jeton_tool::register::now;
+use jeton_tool::{Cause, Error, formats};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use serde::Serialize;
+use webpki::{
+    ALL_VERIFICATION_ALGS, CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage,
+    OwnedCertRevocationList, RevocationOptionsBuilder, anchor_from_trusted_cert,
+};
+
+use super::authority::read_certificates;
+use super::out;
+
+/// The purposes: 1.3.6.1.5.5.7.3 and a number (RFC 5280, 4.2.1.12).
+const PURPOSES: [(&str, &[u8]); 6] = [
+    ("server-auth", b"\x2b\x06\x01\x05\x05\x07\x03\x01"),
+    ("client-auth", b"\x2b\x06\x01\x05\x05\x07\x03\x02"),
+    ("code-signing", b"\x2b\x06\x01\x05\x05\x07\x03\x03"),
+    ("email-protection", b"\x2b\x06\x01\x05\x05\x07\x03\x04"),
+    ("time-stamping", b"\x2b\x06\x01\x05\x05\x07\x03\x08"),
+    ("ocsp-signing", b"\x2b\x06\x01\x05\x05\x07\x03\x09"),
+];
+
+/// Validate the path from a certificate to a root (RFC 5280, 6).
+///
+/// The keys and signatures are RSA from 2048 bits, P-256, P-384, P-521 and Ed25519. A certificate
+/// with a critical extension that this command does not know, such as policy constraints, is not
+/// valid. Exit status: 1 if the certificate is not valid.
+#[derive(Args)]
+pub struct Verify {
+    /// The file with the certificate, and after it perhaps those of CAs.
+    file: PathBuf,
+    /// The certificates of the roots.
+    #[arg(long, value_name = "FILE")]
+    roots: PathBuf,
+    /// More certificates of CAs between them. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    untrusted: Vec<PathBuf>,
+    /// CRLs. With one, each certificate of the path needs a CRL that has not ended. May be
+    /// repeated.
+    #[arg(long, value_name = "FILE")]
+    crl: Vec<PathBuf>,
+    /// What the certificate is for.
+    #[arg(long, default_value = "server-auth", value_parser = PossibleValuesParser::new(PURPOSES.map(|(name, _)| name)))]
+    purpose: String,
+    /// The certificate also has this host name or address.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// The time of the validation in seconds since 1970, instead of now.
+    #[arg(long, value_name = "SECONDS")]
+    at: Option<u64>,
+}
+
+/// The result in `--json`.
+#[derive(Serialize)]
+struct Row {
+    valid: bool,
+    /// The subjects, from the certificate to the root.
+    path: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Verify {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let read =
+            |path: &Path| Ok::<_, Error>(read_certificates(path)?.into_iter().map(CertificateDer::from));
+        let mut own: Vec<_> = read(&self.file)?.collect();
+        if own.is_empty() {
+            return Err(Cause::NotFound.error(format!("{} has no certificate", self.file.display())));
+        }
+        let leaf = own.remove(0);
+        for path in &self.untrusted {
+            own.extend(read(path)?);
+        }
+        let roots: Vec<_> = read(&self.roots)?.collect();
+        let crls = self.crl.iter().map(|path| crls_of(path)).collect::<Result<Vec<_>, Error>>()?.concat();
+        let found = self.path(&leaf, &own, &roots, &crls);
+        let (path, reason) = match found {
+            Ok(path) => (path, None),
+            Err(error) => (vec![subject(&leaf)], Some(reason(&error))),
+        };
+        let text = match &reason {
+            None => format!("valid: {}", shown(&path.join(" < "))),
+            Some(reason) => format!("not valid: {}: {reason}", shown(&path[0])),
+        };
+        let valid = reason.is_none();
+        out::result(&Row { valid, path, reason }, text)?;
+        Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn path(
+        &self,
+        leaf: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        roots: &[CertificateDer<'_>],
+        crls: &[Vec<u8>],
+    ) -> Result<Vec<String>, webpki::Error> {
+        let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
+        let parsed =
+            crls.iter().map(|der| OwnedCertRevocationList::from_der(der).map(CertRevocationList::from));
+        let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
+        let parsed: Vec<_> = parsed.iter().collect();
+        let revocation = RevocationOptionsBuilder::new(&parsed).ok();
+        let revocation = revocation.map(|all| all.with_expiration_policy(ExpirationPolicy::Enforce).build());
+        let purpose = PURPOSES.iter().find(|(name, _)| *name == self.purpose);
+        let (_, oid) = purpose.expect("clap accepts only the names of the table");
+        let time = self.at.unwrap_or(now().unsigned_abs());
+        let certificate = EndEntityCert::try_from(leaf)?;
+        let verified = certificate.verify_for_usage(
+            ALL_VERIFICATION_ALGS,
+            &anchors,
+            between,
+            UnixTime::since_unix_epoch(Duration::from_secs(time)),
+            KeyUsage::required_if_present(oid),
+            revocation,
+            None,
+        )?;
+        if let Some(host) = &self.host {
+            let name = ServerName::try_from(host.as_str()).map_err(|_| webpki::Error::UnsupportedNameType)?;
+            certificate.verify_is_valid_for_subject_name(&name)?;
+        }
+        let mut path = vec![subject(leaf)];
+        path.extend(verified.intermediate_certificates().map(|cert| subject(&cert.der())));
+        let root = roots.iter().zip(&anchors).find(|(_, anchor)| *anchor == verified.anchor());
+        path.extend(root.map(|(der, _)| subject(der)));
+        Ok(path)
+    }
+}
+
+/// Reads the CRLs of a file.
+fn crls_of(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let file = out::input(path, out::MESSAGE)?;
+    let refused = |source| Error::KeyFile { path: path.to_owned(), source };
+    let all = formats::contents(&file, &["X509 CRL"]).map_err(refused)?;
+    if all.is_empty() { Err(Cause::Damaged.error(format!("{} has no CRL", path.display()))) } else { Ok(all) }
+}
+
+fn subject(der: &[u8]) -> String {
+    summary(der).map(|summary| summary.subject).unwrap_or_default()
+}
+
+/// Says why a certificate is not valid, without the types of the crate.
+fn reason(error: &webpki::Error) -> String {
+    use webpki::Error as Wrong;
+    let text = match error {
+        Wrong::UnknownIssuer => "no path leads to one of the roots",
+        Wrong::CertExpired { .. } => "a certificate of the path has ended",
+        Wrong::CertNotValidYet { .. } => "a certificate of the path is not valid yet",
+        Wrong::CertRevoked => "a certificate of the path is revoked",
+        Wrong::UnknownRevocationStatus => "no CRL says whether a certificate of the path is revoked",
+        Wrong::CrlExpired { .. } => "a CRL has ended",
+        Wrong::NameConstraintViolation => "the name constraints of a CA exclude a name",
+        Wrong::CaUsedAsEndEntity => "it is the certificate of a CA",
+        Wrong::EndEntityUsedAsCa => "a certificate that signed one is not that of a CA",
+        Wrong::UnsupportedCriticalExtension => "a critical extension is not known",
+        Wrong::RequiredEkuNotFoundContext(_) => "it is not for this purpose",
+        Wrong::CertNotValidForName(_) => "it has not this name",
+        Wrong::PathLenConstraintViolated => "a CA may not have this number of CAs below it",
+        other => return other.to_string(),
+    };
+    text.to_owned()
+}
