@@ -108,7 +108,8 @@ mod tests {
             _ => panic!("a private key"),
         };
         let certificate = crate::contents(include_bytes!("../tests/samples/cert.pem"), &["CERTIFICATE"]);
-        let certificates = certificate.expect("a certificate").repeat(2);
+        let certificate = certificate.expect("a certificate");
+        let certificates = [certificate.clone(), certificate].concat();
         let random = [1, 2, 3, 4, 5].map(|byte| [byte; 16]);
         let file = pkcs12(&key, &certificates, "n\u{e4}me", "pw\u{e4}", &random).expect("a file");
         for password in ["pw\u{e4}", "pw"] {
