@@ -9,18 +9,22 @@ use std::path::{Path, PathBuf};
 use jeton_programs::PROGRAMS;
 
 /// The programs of Debian's essential packages and of those with the priority "required".
-const ESSENTIAL: [&str; 12] =
-    ["bash", "chown", "cp", "env", "find", "mount", "setpriv", "setsid", "sh", "true", "umount", "unshare"];
+const ESSENTIAL: [&str; 13] = [
+    "bash", "chown", "cp", "env", "find", "mount", "setpriv", "setsid", "sh", "timeout", "true", "umount",
+    "unshare",
+];
 
 /// The programs of the packages in the first command of the README.
 const README: [(&str, &str); 2] = [("cc", "gcc"), ("nm", "gcc")];
 
 /// The programs of the tests with PostgreSQL, whose package depends on procps, and of those with
 /// network namespaces. Both kinds of tests skip themselves.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     ("kill", "tests/token/server.rs"),
     ("kill", "tests/crash/database/namespaces.rs"),
     ("ip", "tests/crash/database/namespaces.rs"),
+    ("kill", "tests/crash/database/patroni.rs"),
+    ("ip", "tests/crash/database/patroni.rs"),
     ("ip", "agent/tests/network.rs"),
     ("mke2fs", "agent/tests/torture/disk.rs"),
 ];
