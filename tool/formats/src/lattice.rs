@@ -34,9 +34,12 @@ const SETS: [Lengths; 6] = [
     lengths("ml-kem-1024", 64, 3168, 1568),
 ];
 
+/// The private key in its normal form, and its public key if the file has it.
+type Plain = (Zeroizing<Vec<u8>>, Option<Vec<u8>>);
+
 /// Returns a private key in a form of the RFCs, and the public key behind it. `oid` is the object
 /// identifier in DER. A key of another algorithm, or in another form, is returned as it is.
-pub(crate) fn plain(oid: &[u8], key: &[u8]) -> Result<(Zeroizing<Vec<u8>>, Option<Vec<u8>>), Error> {
+pub(crate) fn plain(oid: &[u8], key: &[u8]) -> Result<Plain, Error> {
     let row = key_types::of_oid(oid);
     let Some(set) = row.and_then(|row| SETS.iter().find(|set| set.id == row.id)) else {
         return Ok((key.to_vec().into(), None));
