@@ -20,7 +20,7 @@ pub enum Flaw {
     SmallOrder,
     /// The public exponent is even or 1.
     Exponent,
-    /// The modulus has a prime factor below [`SMALL`].
+    /// The modulus has a prime factor below 752.
     SmallFactor,
     /// The modulus is a prime.
     Prime,
