@@ -58,6 +58,8 @@ impl Crl {
         let mut register = authority::register(&self.authority.list, &ready)?;
         let ready = ready.bind(&register)?;
         ready.path(&register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
+        // The list refuses an old number too. What the file has says more.
+        self.number.map_or(Ok(()), |number| self.expect_newest(number, &ready))?;
         let end = now() + i64::from(self.days) * 24 * 60 * 60;
         let make = |number, all: &[Entry]| {
             self.expect_newest(number, &ready)?;
