@@ -9,6 +9,7 @@ use crate::backend::{Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::object::template::Raw;
+use crate::object::validation;
 pub use crate::object::validation::Flaw;
 use crate::object::value::{AttributeView, Value};
 use crate::object::{Attributes, attribute, key, pkcs8, spki};
@@ -55,11 +56,12 @@ pub fn public_key_info(attributes: &[(u64, Vec<u8>)]) -> Result<Vec<u8>> {
     spki::encode(&public, &key::public_parts(&public)?)
 }
 
-/// Checks a public key of a stranger, by its attributes: `C_CreateObject` refuses the same keys.
-/// Returns the key as SubjectPublicKeyInfo, whose point is not compressed.
+/// Checks a public key of a stranger, by its attributes: also what `C_CreateObject` has no
+/// time for. Returns the key as SubjectPublicKeyInfo, whose point is not compressed.
 pub fn check_public_key(attributes: &[(u64, Vec<u8>)]) -> std::result::Result<Vec<u8>, Flaw> {
     let mut public = read_public(attributes).map_err(Flaw::Malformed)?;
     key::check_public(&mut public, Provider::ALL[0])
+        .and_then(|parts| validation::check_whole(&parts, Provider::ALL[0]).map(|()| parts))
         .and_then(|parts| spki::encode(&public, &parts).map_err(Flaw::Malformed))
 }
 
