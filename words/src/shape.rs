@@ -19,7 +19,8 @@ pub enum MacFunction {
     AesCbcMac,
     /// The output is truncated to this number of bytes: 16 or 12.
     AesXcbc(usize),
-    /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`](crate::params::Params::TlsMac).
+    /// `verify_data` of a TLS "finished" message, with
+    /// [`Params::TlsMac`](crate::params::Params::TlsMac).
     TlsFinished,
     /// `CKM_TLS_PRF_GENERAL`: the output is as long as the caller's buffer.
     TlsPrf,
