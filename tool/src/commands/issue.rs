@@ -11,7 +11,7 @@ use jeton_pki::certificate::{self, Holder};
 use jeton_pki::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
 use jeton_pki::name::{constraint, general_name, type_of};
 use jeton_pki::public_key_template;
-use jeton_tool::register::Register;
+use jeton_tool::register::{Entry, Register};
 use jeton_tool::token_file::check_public_key;
 use jeton_tool::{Cause, Error, formats};
 use spki::SubjectPublicKeyInfoOwned;
@@ -81,6 +81,13 @@ impl Terms {
         })
     }
 
+    /// Describes the certificate in the file of `--out` and returns true if the file is kept: the
+    /// command does nothing then.
+    fn keep(&self) -> Result<bool, Error> {
+        describe_kept(&self.output)?;
+        self.output.keep()
+    }
+
     /// Signs a certificate, adds it to the list and writes it to `output`. `old` is the serial
     /// number of the certificate that this one renews.
     fn issue(
@@ -114,14 +121,30 @@ impl Terms {
             Error::Caused(error.cause(), text)
         })?;
         // Beside a certificate on standard output, no text.
-        if let (Some(path), false) = (output.path(), out::is_json()) {
-            let names = some_of(&entry.names);
-            let end = entry.not_after.map(date).unwrap_or_default();
-            let (subject, path) = (shown(&entry.subject), path.display());
-            out::line(format_args!("{path}: {} for {subject}{names}, valid until {end}", entry.serial))?;
-        }
+        output.path().map_or(Ok(()), |path| describe(path, &entry))?;
         let hook = self.hook.run("issued", &entry, output.path());
         Ok(Shown { row: IssuedRow::of(&entry), written, hook })
+    }
+}
+
+/// Writes a line about the certificate that is in this file, unless the results are JSON.
+fn describe(path: &Path, entry: &Entry) -> Result<(), Error> {
+    if out::is_json() {
+        return Ok(());
+    }
+    let names = some_of(&entry.names);
+    let end = entry.not_after.map(date).unwrap_or_default();
+    let (subject, path) = (shown(&entry.subject), path.display());
+    out::line(format_args!("{path}: {} for {subject}{names}, valid until {end}", entry.serial))
+}
+
+/// Writes the same line about a file that is kept, so that a script that runs twice prints the same
+/// text. Whatever the file has is kept, so a file without a certificate has no line.
+fn describe_kept(output: &Output) -> Result<(), Error> {
+    let Some(path) = output.path().filter(|_| output.is_kept()) else { return Ok(()) };
+    match authority::read_certificate(path).and_then(|der| authority::entry_of(&der, "", "")) {
+        Ok(entry) => describe(path, &entry),
+        Err(_) => Ok(()),
     }
 }
 
@@ -234,7 +257,7 @@ impl Issue {
         if one != &self.requests[0] {
             return self.run_each(&requests);
         }
-        if self.terms.output.keep()? {
+        if self.terms.keep()? {
             return Ok(());
         }
         self.terms.output.expect_writable()?;
@@ -261,6 +284,7 @@ impl Issue {
                 twice[0].display()
             )));
         }
+        outputs.iter().try_for_each(|(_, output)| describe_kept(output))?;
         let wanted: Vec<_> = outputs.iter().filter(|(_, output)| !output.is_kept()).collect();
         wanted.iter().try_for_each(|(_, output)| output.expect_writable())?;
         let profile = self.terms.profile(&self.profile)?;
@@ -357,7 +381,7 @@ pub struct Renew {
 
 impl Renew {
     pub fn run(self) -> Result<(), Error> {
-        if self.terms.output.keep()? {
+        if self.terms.keep()? {
             return Ok(());
         }
         self.terms.output.expect_writable()?;
