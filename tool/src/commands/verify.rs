@@ -1,12 +1,15 @@
 //! `cert verify`: validates the path from a certificate to a root. The crate `webpki` does it, for
 //! the rules of RFC 5280 that it implements; it refuses what it does not know.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use der::asn1::AnyRef;
+use der::{Decode, Header, SliceReader};
 use jeton_client::text::shown;
 use jeton_tool::formats::certificate::summary;
 use jeton_tool::register::now;
@@ -17,9 +20,11 @@ use webpki::{
     ALL_VERIFICATION_ALGS, CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage,
     OwnedCertRevocationList, RevocationOptionsBuilder, anchor_from_trusted_cert,
 };
+use x509_cert::time::Time;
 
 use super::authority::read_certificates;
 use super::out;
+use super::pin::warn;
 
 /// The purposes: 1.3.6.1.5.5.7.3 and a number (RFC 5280, 4.2.1.12).
 const PURPOSES: [(&str, &[u8]); 6] = [
@@ -84,7 +89,8 @@ impl Verify {
             own.extend(read(path)?);
         }
         let roots: Vec<_> = read(&self.roots)?.collect();
-        let crls = self.crl.iter().map(|path| crls_of(path)).collect::<Result<Vec<_>, Error>>()?.concat();
+        let crls = self.crl.iter().map(|path| crls_of(path)).collect::<Result<Vec<_>, Error>>()?;
+        let crls = usable(crls.into_iter().flatten().collect());
         let found = self.path(&leaf, &own, &roots, &crls);
         let (path, reason) = match found {
             Ok(path) => (path, None),
@@ -104,15 +110,15 @@ impl Verify {
         leaf: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
         roots: &[CertificateDer<'_>],
-        crls: &[Vec<u8>],
+        crls: &[CertRevocationList<'_>],
     ) -> Result<Vec<String>, webpki::Error> {
         let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
-        let parsed =
-            crls.iter().map(|der| OwnedCertRevocationList::from_der(der).map(CertRevocationList::from));
-        let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
-        let parsed: Vec<_> = parsed.iter().collect();
-        let revocation = RevocationOptionsBuilder::new(&parsed).ok();
-        let revocation = revocation.map(|all| all.with_expiration_policy(ExpirationPolicy::Enforce).build());
+        let crls: Vec<_> = crls.iter().collect();
+        let revocation = match RevocationOptionsBuilder::new(&crls) {
+            Ok(all) => Some(all.with_expiration_policy(ExpirationPolicy::Enforce).build()),
+            Err(_) if self.crl.is_empty() => None,
+            Err(_) => return Err(webpki::Error::UnknownRevocationStatus),
+        };
         let purpose = PURPOSES.iter().find(|(name, _)| *name == self.purpose);
         let (_, oid) = purpose.expect("clap accepts only the names of the table");
         let time = self.at.unwrap_or(now().unsigned_abs());
@@ -138,12 +144,54 @@ impl Verify {
     }
 }
 
-/// Reads the CRLs of a file.
-fn crls_of(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
+/// A CRL of a file.
+struct Crl {
+    /// The contents of its name.
+    issuer: Vec<u8>,
+    /// When the CA made it, since 1970.
+    made: Duration,
+    list: Result<CertRevocationList<'static>, webpki::Error>,
+}
+
+impl Crl {
+    fn parse(der: &[u8]) -> Result<Self, der::Error> {
+        let mut fields = SliceReader::new(der)?;
+        // The list, and in it the part that is signed (RFC 5280, 5.1).
+        Header::decode(&mut fields)?;
+        Header::decode(&mut fields)?;
+        let _version = Option::<u8>::decode(&mut fields)?;
+        let _algorithm = AnyRef::decode(&mut fields)?;
+        Ok(Self {
+            issuer: AnyRef::decode(&mut fields)?.value().to_vec(),
+            made: Time::decode(&mut fields)?.to_unix_duration(),
+            list: OwnedCertRevocationList::from_der(der).map(Into::into),
+        })
+    }
+}
+
+/// Returns the CRLs that the crate can use, the newest first, because it asks only one of a CA. One
+/// that it does not know, such as a delta CRL, may revoke more than another CRL of this CA. Without
+/// all CRLs of the CA, the status of its certificates is unknown.
+fn usable(mut crls: Vec<Crl>) -> Vec<CertRevocationList<'static>> {
+    crls.sort_by_key(|crl| Reverse(crl.made));
+    let unknown: Vec<_> = crls.iter().filter(|crl| crl.list.is_err()).map(|crl| crl.issuer.clone()).collect();
+    crls.retain(|crl| !unknown.contains(&crl.issuer));
+    crls.into_iter().filter_map(|crl| crl.list.ok()).collect()
+}
+
+/// Reads the CRLs of a file. Warns about those that the crate does not know.
+fn crls_of(path: &Path) -> Result<Vec<Crl>, Error> {
     let file = out::input(path, out::MESSAGE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
     let all = formats::contents(&file, &["X509 CRL"]).map_err(refused)?;
-    if all.is_empty() { Err(Cause::Damaged.error(format!("{} has no CRL", path.display()))) } else { Ok(all) }
+    if all.is_empty() {
+        return Err(Cause::Damaged.error(format!("{} has no CRL", path.display())));
+    }
+    let all = all.iter().map(|der| Crl::parse(der)).collect::<Result<Vec<_>, _>>()?;
+    for unknown in all.iter().filter_map(|crl| crl.list.as_ref().err()) {
+        warn(&format!("{}: the CRLs of a CA are left out: {}", path.display(), reason(unknown)));
+    }
+    Ok(all)
 }
 
 fn subject(der: &[u8]) -> String {

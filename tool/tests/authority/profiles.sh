@@ -138,6 +138,24 @@ fails 1 verify certificates/b.pem --roots ca.pem --host c.example.org | grep 'ha
 fails 1 verify certificates/b.pem --roots ca.pem --purpose client-auth | grep 'not for this purpose'
 fails 1 verify certificates/b.pem --roots ca.pem --at 1500000000 | grep 'not valid yet'
 fails 1 verify certificates/b.pem --roots certificates/c.pem --json | grep 'no path leads'
+# A certificate that only the newer of two CRLs revokes is revoked, in any order.
+sleep 1
+jeton cert revoke certificates/c.pem
+jeton crl --label ca --out newer.crl
+verify certificates/c.pem --roots ca.pem --crl paths.crl
+fails 1 verify certificates/c.pem --roots ca.pem --crl paths.crl --crl newer.crl | grep 'is revoked'
+fails 1 verify certificates/c.pem --roots ca.pem --crl newer.crl --crl paths.crl | grep 'is revoked'
+# A delta CRL is left out. Without it, nothing is known of the certificates of its CA alone.
+touch index
+printf '[ca]\ndefault_ca = ca\n[ca]\ndatabase = index\ndefault_md = sha256\ndefault_crl_days = 9\n[delta]\n2.5.29.27 = critical,DER:020101\n' > delta.conf
+for name in Other Root; do
+    openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=$name -keyout delta.key -out delta.pem
+    openssl ca -gencrl -config delta.conf -crlexts delta -keyfile delta.key -cert delta.pem -out $name.crl
+done
+verify certificates/b.pem --roots ca.pem --crl Other.crl --crl paths.crl 2>&1 | grep 'warning: Other.crl: the CRLs of a CA are left out'
+for crls in '--crl Root.crl --crl paths.crl' '--crl Other.crl'; do
+    fails 1 verify certificates/b.pem --roots ca.pem $crls | grep 'no CRL says'
+done
 # A file for a phone, with a key that is in no token.
 export JETON_FILE_PIN=phone
 jeton cert p12 hooked.pem --key key --out phone.p12 2>&1 | grep 'in no token'
