@@ -1,6 +1,8 @@
 //! `cert verify`: validates the path from a certificate to a root. The crate `webpki` does it, for
-//! the rules of RFC 5280 that it implements; it refuses what it does not know.
+//! the rules of RFC 5280 that it implements; it refuses what it does not know. `rules` has those
+//! that it leaves out. docs/paths.md has the results for public test suites.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,13 +20,16 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use serde::Serialize;
 use webpki::{
     ALL_VERIFICATION_ALGS, CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage,
-    OwnedCertRevocationList, RevocationOptionsBuilder, anchor_from_trusted_cert,
+    OwnedCertRevocationList, RevocationOptionsBuilder, VerifiedPath, anchor_from_trusted_cert,
 };
 use x509_cert::time::Time;
 
 use super::authority::read_certificates;
 use super::out;
 use super::pin::warn;
+use rules::Broken;
+
+mod rules;
 
 /// The purposes: 1.3.6.1.5.5.7.3 and a number (RFC 5280, 4.2.1.12).
 const PURPOSES: [(&str, &[u8]); 6] = [
@@ -91,10 +96,15 @@ impl Verify {
         let roots: Vec<_> = read(&self.roots)?.collect();
         let crls = self.crl.iter().map(|path| crls_of(path)).collect::<Result<Vec<_>, Error>>()?;
         let crls = usable(crls.into_iter().flatten().collect());
-        let found = self.path(&leaf, &own, &roots, &crls);
-        let (path, reason) = match found {
+        // A path that breaks only the rules says more than the paths that the crate refuses.
+        let broken = Cell::new(None);
+        let (path, reason) = match self.path(&leaf, &own, &roots, &crls, &broken) {
             Ok(path) => (path, None),
-            Err(error) => (vec![subject(&leaf)], Some(reason(&error))),
+            Err(error) => {
+                let reason =
+                    broken.take().map_or_else(|| reason(&error), |broken| reason_of_rule(&broken).to_owned());
+                (vec![subject(&leaf)], Some(reason))
+            }
         };
         let text = match &reason {
             None => format!("valid: {}", shown(&path.join(" < "))),
@@ -111,6 +121,7 @@ impl Verify {
         between: &[CertificateDer<'_>],
         roots: &[CertificateDer<'_>],
         crls: &[CertRevocationList<'_>],
+        broken: &Cell<Option<Broken>>,
     ) -> Result<Vec<String>, webpki::Error> {
         let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
         let crls: Vec<_> = crls.iter().collect();
@@ -123,6 +134,17 @@ impl Verify {
         let (_, oid) = purpose.expect("clap accepts only the names of the table");
         let time = self.at.unwrap_or(now().unsigned_abs());
         let certificate = EndEntityCert::try_from(leaf)?;
+        let root_of = |path: &VerifiedPath<'_>| {
+            roots.iter().zip(&anchors).find(|(_, anchor)| *anchor == path.anchor()).map(|(der, _)| der)
+        };
+        let check = |path: &VerifiedPath<'_>| {
+            let between: Vec<_> = path.intermediate_certificates().map(|ca| ca.der()).collect();
+            let all = root_of(path).into_iter().chain(between.iter().rev()).chain([leaf]);
+            rules::check(&all.map(AsRef::as_ref).collect::<Vec<_>>()).map_err(|rule| {
+                broken.set(Some(rule));
+                webpki::Error::UnknownIssuer
+            })
+        };
         let verified = certificate.verify_for_usage(
             ALL_VERIFICATION_ALGS,
             &anchors,
@@ -130,16 +152,16 @@ impl Verify {
             UnixTime::since_unix_epoch(Duration::from_secs(time)),
             KeyUsage::required_if_present(oid),
             revocation,
-            None,
+            Some(&check),
         )?;
+        broken.set(None);
         if let Some(host) = &self.host {
             let name = ServerName::try_from(host.as_str()).map_err(|_| webpki::Error::UnsupportedNameType)?;
             certificate.verify_is_valid_for_subject_name(&name)?;
         }
         let mut path = vec![subject(leaf)];
         path.extend(verified.intermediate_certificates().map(|cert| subject(&cert.der())));
-        let root = roots.iter().zip(&anchors).find(|(_, anchor)| *anchor == verified.anchor());
-        path.extend(root.map(|(der, _)| subject(der)));
+        path.extend(root_of(&verified).map(|der| subject(der)));
         Ok(path)
     }
 }
@@ -210,12 +232,33 @@ fn reason(error: &webpki::Error) -> String {
         Wrong::CrlExpired { .. } => "a CRL has ended",
         Wrong::NameConstraintViolation => "the name constraints of a CA exclude a name",
         Wrong::CaUsedAsEndEntity => "it is the certificate of a CA",
-        Wrong::EndEntityUsedAsCa => "a certificate that signed one is not that of a CA",
+        Wrong::EndEntityUsedAsCa => reason_of_rule(&Broken::NotCa),
         Wrong::UnsupportedCriticalExtension => "a critical extension is not known",
         Wrong::RequiredEkuNotFoundContext(_) => "it is not for this purpose",
         Wrong::CertNotValidForName(_) => "it has not this name",
         Wrong::PathLenConstraintViolated => "a CA may not have this number of CAs below it",
+        Wrong::InvalidSignatureForPublicKey => "the signature of a certificate is wrong",
+        Wrong::InvalidCrlSignatureForPublicKey => "the signature of a CRL is wrong",
+        Wrong::UnsupportedSignatureAlgorithmContext(_)
+        | Wrong::UnsupportedSignatureAlgorithmForPublicKeyContext(_)
+        | Wrong::UnsupportedCrlSignatureAlgorithmContext(_)
+        | Wrong::UnsupportedCrlSignatureAlgorithmForPublicKeyContext(_) => {
+            "a signature has an algorithm that is not supported"
+        }
+        Wrong::UnsupportedDeltaCrl => "delta CRLs are not supported",
+        Wrong::UnsupportedIndirectCrl => "indirect CRLs are not supported",
+        Wrong::UnsupportedRevocationReasonsPartitioning => "CRLs for some reasons are not supported",
+        Wrong::UnsupportedCrlIssuingDistributionPoint => "CRLs for other points than URIs are not supported",
+        Wrong::BadDer | Wrong::BadDerTime | Wrong::TrailingData(_) => reason_of_rule(&Broken::Malformed),
         other => return other.to_string(),
     };
     text.to_owned()
+}
+
+fn reason_of_rule(broken: &Broken) -> &'static str {
+    match broken {
+        Broken::NotCa => "a certificate that signed one is not that of a CA",
+        Broken::Policies => "no policy is valid for the whole path, and a CA requires one",
+        Broken::Malformed => "a certificate or a CRL is malformed",
+    }
 }
