@@ -348,7 +348,8 @@ impl Writer {
             }
             self.lines(batch, &mut text)
         });
-        let outcome = lines.and_then(|()| file.write_all(&text));
+        let allowed = lines.and_then(|()| file::expect_appendable(&*file, text.len()));
+        let outcome = allowed.and_then(|()| file.write_all(&text));
         match outcome {
             Ok(()) => {
                 self.end = if is_cut { end - nuls } else { end } + text.len() as u64;

@@ -8,11 +8,13 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 /// The flags of every open: follow no symbolic link to the file, do not wait for the other end of a
 /// FIFO, and pass the descriptor to no other program.
@@ -81,6 +83,24 @@ pub(crate) fn open_chosen(path: &Path) -> Result<File> {
 pub(crate) fn open_directory(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Fails with `EFBIG` if a file of this length is longer than the limit of the process
+/// (`RLIMIT_FSIZE`). Callers ask before they write or lengthen a file: the kernel ends a process by
+/// SIGXFSZ that exceeds the limit, and a library must not change how its host handles a signal.
+pub(crate) fn expect_allowed(len: u64) -> Result<()> {
+    let longest = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    if len > longest { Err(Errno::FBIG.into()) } else { Ok(()) }
+}
+
+/// Fails as [`expect_allowed`] does if this number of bytes more makes a file too long. A device
+/// and a pipe have no limit.
+pub(crate) fn expect_appendable(file: impl AsFd, len: usize) -> Result<()> {
+    let data = fstat(file)?;
+    if FileType::from_raw_mode(data.st_mode).is_file() {
+        expect_allowed(data.st_size.cast_unsigned() + len as u64)?;
+    }
+    Ok(())
 }
 
 /// Syncs the directory of a file, so that a new name of the file survives a crash.

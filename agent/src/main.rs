@@ -21,7 +21,7 @@ use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// The first descriptor of a socket that systemd passes.
@@ -61,6 +61,8 @@ fn mode(given: &str) -> Result<u32, String> {
 }
 
 fn main() -> ExitCode {
+    // With a handler, a file that exceeds `LimitFSIZE=` is an error of the write.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let done = match Arguments::try_parse() {
         Err(help) if !help.use_stderr() => printed(help.print()),
         arguments => run(&arguments.unwrap_or_else(|error| error.exit())),

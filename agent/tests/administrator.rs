@@ -384,6 +384,17 @@ fn a_key_of_tickets_is_whole_or_there_is_none() {
 }
 
 #[test]
+fn a_file_that_is_too_long_does_not_end_the_agent() {
+    let directory = &Directory::new();
+    let agent = Agent::start(directory);
+    // The kernel sends this signal if a write exceeds the limit of the process.
+    agent.signal(Signal::XFSZ);
+    assert_eq!(Peer::connect(directory).refusal(), None);
+    agent.signal(Signal::XFSZ);
+    assert_eq!(Peer::connect(directory).refusal(), None);
+}
+
+#[test]
 fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
     let directory = &Directory::new();
     let mut command = Command::new("sh");

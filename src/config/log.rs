@@ -270,6 +270,12 @@ impl Write for Sink {
         let standard = io::stderr();
         let to = file.as_deref().map_or(standard.as_fd(), File::as_fd);
         let mut rest = line.as_bytes();
+        // The host may have closed standard error.
+        if let Err(reason) = file::expect_appendable(to, rest.len())
+            && reason.kind() == io::ErrorKind::FileTooLarge
+        {
+            return Err(reason);
+        }
         while !rest.is_empty() {
             match rustix::io::retry_on_intr(|| rustix::io::write(to, rest)) {
                 // The host closed standard error.

@@ -76,7 +76,9 @@ impl Counter {
             _ => {}
         }
         let mut file = self.create(&fresh, OFlags::WRONLY | OFlags::EXCL)?;
-        file.write_all(change.0.to_string().as_bytes())?;
+        let text = change.0.to_string();
+        file::expect_allowed(text.len() as u64)?;
+        file.write_all(text.as_bytes())?;
         drop(file);
         fs::rename(&fresh, &self.0)
     }

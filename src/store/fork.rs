@@ -26,6 +26,7 @@ use rusqlite::ffi;
 use super::locks;
 use crate::config::log;
 use crate::error::{Error, Result, require};
+use crate::file;
 
 /// The number of forks between this process and the one that registered the handlers.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -207,6 +208,9 @@ unsafe extern "C" fn fstat(file: c_int, to: *mut libc::stat) -> c_int {
 /// Calls pwrite(2) for SQLite. Returns 0, which means a full disk to SQLite, if a quota of the user
 /// is exhausted or a file would exceed a limit on its length.
 unsafe extern "C" fn pwrite(file: c_int, bytes: *const c_void, len: usize, at: libc::off_t) -> isize {
+    if file::expect_allowed(at.cast_unsigned().saturating_add(len as u64)).is_err() {
+        return 0;
+    }
     // SAFETY: SQLite's own arguments, unchanged.
     let written = unsafe { libc::pwrite(file, bytes, len, at) };
     let is_limited =

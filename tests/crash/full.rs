@@ -32,8 +32,7 @@ pub fn with_mounts(role: &str) {
         return jeton_programs::skip("only root can mount a disk");
     }
     let directory = Directory::new();
-    // A limit on the length of a file does not end the process.
-    Process::below("env", &["--ignore-signal=XFSZ", "unshare", "--mount"], role, &directory, ()).echo();
+    Process::below("unshare", &["--mount"], role, &directory, ()).echo();
 }
 
 fn mount(arguments: &[&str], place: &Path) {
@@ -171,7 +170,31 @@ pub fn full_child() {
     let limit = Rlimit { current: Some(1 << 19), ..getrlimit(Resource::Fsize) };
     setrlimit(Resource::Fsize, limit).expect("a limit");
     fill_with_objects(&Directory::new(), 1000);
+    sign_with_full_logs();
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
+}
+
+/// A process with a limit on the length of its files signs after its logs have that length.
+fn sign_with_full_logs() {
+    let directory = Directory::new();
+    made(&directory);
+    let [log, audit] = ["log", "audit"].map(|name| directory.path().join(name));
+    File::create(&log).and_then(|file| file.set_len(1 << 19)).expect("a file");
+    let text = format!(
+        "token-dir = '{}', log = {{ file = '{}' }}, audit = {{ file = '{}' }}, \
+         pin = {{ memory-kib = 8, passes = 1 }}",
+        directory.path().display(),
+        log.display(),
+        audit.display()
+    );
+    let client = Client::start(&directory, &text).expect("a module");
+    let session = client.user();
+    for _ in 0..4_000 {
+        signs(&client, session);
+    }
+    client.finalize().expect("a module");
+    let lens = [log, audit].map(|path| std::fs::metadata(path).expect("a file").len());
+    assert!(lens[0] == 1 << 19 && (15 << 15..=1 << 19).contains(&lens[1]), "{lens:?}");
 }
 
 /// Objects of any length leave no log for which the main file has no room.

@@ -116,8 +116,9 @@ pub fn locks() {
 
 // Stacks.
 
-/// The stack in KiB with which a thread must be able to use each type of key: the default of musl.
-const STACK: u64 = 128;
+/// The stack in KiB with which a thread must be able to use each type of key: half of the default
+/// of musl. The application has the other half.
+const STACK: u64 = 64;
 
 fn every_kind() -> Vec<Kind> {
     let mut kinds = Kind::PAIRS.to_vec();

@@ -26,10 +26,12 @@ mod commands;
 
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
+use std::sync::Arc;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use jeton_client::text::shown;
 use jeton_tool::{Error, migrate};
+use signal_hook::consts::SIGXFSZ;
 
 /// The tool links the core, and has PINs of its own.
 #[global_allocator]
@@ -114,6 +116,8 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    // With a handler, a file that exceeds `ulimit -f` is an error of the write.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == migrate::WRITER) {
         return migrate::write_token().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);

@@ -14,7 +14,6 @@ use std::path::Path;
 use rusqlite::{Connection, ffi};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 
 use super::{OpenFile, attempt_lock};
 use crate::file;
@@ -36,6 +35,7 @@ pub(super) fn take(path: &Path) -> Result<()> {
         return Ok(());
     }
     expect_zeros(&file)?;
+    file::expect_allowed(LEN)?;
     (0..LEN).step_by(STEP).try_for_each(|at| file.write_all_at(&[0; STEP], at))
 }
 
@@ -60,9 +60,9 @@ impl OpenFile {
                 fallocate(&file, FallocateFlags::KEEP_SIZE, len, need - len)
             };
             let is_full = || matches!(fill(), Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG));
-            // fallocate(2) ignores this limit if the file keeps its length.
-            let longest = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
-            if need > len && (need > longest || fork::locks_belong_to_descriptions() && is_full()) {
+            // fallocate(2) ignores the limit of the process if the file keeps its length.
+            let is_too_long = file::expect_allowed(need).is_err();
+            if need > len && (is_too_long || fork::locks_belong_to_descriptions() && is_full()) {
                 return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None));
             }
         }

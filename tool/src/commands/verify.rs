@@ -1,12 +1,17 @@
 //! `cert verify`: validates the path from a certificate to a root. The crate `webpki` does it, for
-//! the rules of RFC 5280 that it implements; it refuses what it does not know.
+//! the rules of RFC 5280 that it implements; it refuses what it does not know. `rules` has those
+//! that it leaves out. docs/paths.md has the results for public test suites.
 
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use der::asn1::AnyRef;
+use der::{Decode, Header, SliceReader};
 use jeton_client::text::shown;
 use jeton_tool::formats::certificate::summary;
 use jeton_tool::register::now;
@@ -15,11 +20,16 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use serde::Serialize;
 use webpki::{
     ALL_VERIFICATION_ALGS, CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage,
-    OwnedCertRevocationList, RevocationOptionsBuilder, anchor_from_trusted_cert,
+    OwnedCertRevocationList, RevocationOptionsBuilder, VerifiedPath, anchor_from_trusted_cert,
 };
+use x509_cert::time::Time;
 
 use super::authority::read_certificates;
 use super::out;
+use super::pin::warn;
+use rules::Broken;
+
+mod rules;
 
 /// The purposes: 1.3.6.1.5.5.7.3 and a number (RFC 5280, 4.2.1.12).
 const PURPOSES: [(&str, &[u8]); 6] = [
@@ -84,11 +94,17 @@ impl Verify {
             own.extend(read(path)?);
         }
         let roots: Vec<_> = read(&self.roots)?.collect();
-        let crls = self.crl.iter().map(|path| crls_of(path)).collect::<Result<Vec<_>, Error>>()?.concat();
-        let found = self.path(&leaf, &own, &roots, &crls);
-        let (path, reason) = match found {
+        let crls = self.crl.iter().map(|path| crls_of(path)).collect::<Result<Vec<_>, Error>>()?;
+        let crls = usable(crls.into_iter().flatten().collect());
+        // A path that breaks only the rules says more than the paths that the crate refuses.
+        let broken = Cell::new(None);
+        let (path, reason) = match self.path(&leaf, &own, &roots, &crls, &broken) {
             Ok(path) => (path, None),
-            Err(error) => (vec![subject(&leaf)], Some(reason(&error))),
+            Err(error) => {
+                let reason =
+                    broken.take().map_or_else(|| reason(&error), |broken| reason_of_rule(&broken).to_owned());
+                (vec![subject(&leaf)], Some(reason))
+            }
         };
         let text = match &reason {
             None => format!("valid: {}", shown(&path.join(" < "))),
@@ -104,19 +120,31 @@ impl Verify {
         leaf: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
         roots: &[CertificateDer<'_>],
-        crls: &[Vec<u8>],
+        crls: &[CertRevocationList<'_>],
+        broken: &Cell<Option<Broken>>,
     ) -> Result<Vec<String>, webpki::Error> {
         let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
-        let parsed =
-            crls.iter().map(|der| OwnedCertRevocationList::from_der(der).map(CertRevocationList::from));
-        let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
-        let parsed: Vec<_> = parsed.iter().collect();
-        let revocation = RevocationOptionsBuilder::new(&parsed).ok();
-        let revocation = revocation.map(|all| all.with_expiration_policy(ExpirationPolicy::Enforce).build());
+        let crls: Vec<_> = crls.iter().collect();
+        let revocation = match RevocationOptionsBuilder::new(&crls) {
+            Ok(all) => Some(all.with_expiration_policy(ExpirationPolicy::Enforce).build()),
+            Err(_) if self.crl.is_empty() => None,
+            Err(_) => return Err(webpki::Error::UnknownRevocationStatus),
+        };
         let purpose = PURPOSES.iter().find(|(name, _)| *name == self.purpose);
         let (_, oid) = purpose.expect("clap accepts only the names of the table");
         let time = self.at.unwrap_or(now().unsigned_abs());
         let certificate = EndEntityCert::try_from(leaf)?;
+        let root_of = |path: &VerifiedPath<'_>| {
+            roots.iter().zip(&anchors).find(|(_, anchor)| *anchor == path.anchor()).map(|(der, _)| der)
+        };
+        let check = |path: &VerifiedPath<'_>| {
+            let between: Vec<_> = path.intermediate_certificates().map(|ca| ca.der()).collect();
+            let all = root_of(path).into_iter().chain(between.iter().rev()).chain([leaf]);
+            rules::check(&all.map(AsRef::as_ref).collect::<Vec<_>>()).map_err(|rule| {
+                broken.set(Some(rule));
+                webpki::Error::UnknownIssuer
+            })
+        };
         let verified = certificate.verify_for_usage(
             ALL_VERIFICATION_ALGS,
             &anchors,
@@ -124,26 +152,68 @@ impl Verify {
             UnixTime::since_unix_epoch(Duration::from_secs(time)),
             KeyUsage::required_if_present(oid),
             revocation,
-            None,
+            Some(&check),
         )?;
+        broken.set(None);
         if let Some(host) = &self.host {
             let name = ServerName::try_from(host.as_str()).map_err(|_| webpki::Error::UnsupportedNameType)?;
             certificate.verify_is_valid_for_subject_name(&name)?;
         }
         let mut path = vec![subject(leaf)];
         path.extend(verified.intermediate_certificates().map(|cert| subject(&cert.der())));
-        let root = roots.iter().zip(&anchors).find(|(_, anchor)| *anchor == verified.anchor());
-        path.extend(root.map(|(der, _)| subject(der)));
+        path.extend(root_of(&verified).map(|der| subject(der)));
         Ok(path)
     }
 }
 
-/// Reads the CRLs of a file.
-fn crls_of(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
+/// A CRL of a file.
+struct Crl {
+    /// The contents of its name.
+    issuer: Vec<u8>,
+    /// When the CA made it, since 1970.
+    made: Duration,
+    list: Result<CertRevocationList<'static>, webpki::Error>,
+}
+
+impl Crl {
+    fn parse(der: &[u8]) -> Result<Self, der::Error> {
+        let mut fields = SliceReader::new(der)?;
+        // The list, and in it the part that is signed (RFC 5280, 5.1).
+        Header::decode(&mut fields)?;
+        Header::decode(&mut fields)?;
+        let _version = Option::<u8>::decode(&mut fields)?;
+        let _algorithm = AnyRef::decode(&mut fields)?;
+        Ok(Self {
+            issuer: AnyRef::decode(&mut fields)?.value().to_vec(),
+            made: Time::decode(&mut fields)?.to_unix_duration(),
+            list: OwnedCertRevocationList::from_der(der).map(Into::into),
+        })
+    }
+}
+
+/// Returns the CRLs that the crate can use, the newest first, because it asks only one of a CA. One
+/// that it does not know, such as a delta CRL, may revoke more than another CRL of this CA. Without
+/// all CRLs of the CA, the status of its certificates is unknown.
+fn usable(mut crls: Vec<Crl>) -> Vec<CertRevocationList<'static>> {
+    crls.sort_by_key(|crl| Reverse(crl.made));
+    let unknown: Vec<_> = crls.iter().filter(|crl| crl.list.is_err()).map(|crl| crl.issuer.clone()).collect();
+    crls.retain(|crl| !unknown.contains(&crl.issuer));
+    crls.into_iter().filter_map(|crl| crl.list.ok()).collect()
+}
+
+/// Reads the CRLs of a file. Warns about those that the crate does not know.
+fn crls_of(path: &Path) -> Result<Vec<Crl>, Error> {
     let file = out::input(path, out::MESSAGE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
     let all = formats::contents(&file, &["X509 CRL"]).map_err(refused)?;
-    if all.is_empty() { Err(Cause::Damaged.error(format!("{} has no CRL", path.display()))) } else { Ok(all) }
+    if all.is_empty() {
+        return Err(Cause::Damaged.error(format!("{} has no CRL", path.display())));
+    }
+    let all = all.iter().map(|der| Crl::parse(der)).collect::<Result<Vec<_>, _>>()?;
+    for unknown in all.iter().filter_map(|crl| crl.list.as_ref().err()) {
+        warn(&format!("{}: the CRLs of a CA are left out: {}", path.display(), reason(unknown)));
+    }
+    Ok(all)
 }
 
 fn subject(der: &[u8]) -> String {
@@ -162,12 +232,33 @@ fn reason(error: &webpki::Error) -> String {
         Wrong::CrlExpired { .. } => "a CRL has ended",
         Wrong::NameConstraintViolation => "the name constraints of a CA exclude a name",
         Wrong::CaUsedAsEndEntity => "it is the certificate of a CA",
-        Wrong::EndEntityUsedAsCa => "a certificate that signed one is not that of a CA",
+        Wrong::EndEntityUsedAsCa => reason_of_rule(&Broken::NotCa),
         Wrong::UnsupportedCriticalExtension => "a critical extension is not known",
         Wrong::RequiredEkuNotFoundContext(_) => "it is not for this purpose",
         Wrong::CertNotValidForName(_) => "it has not this name",
         Wrong::PathLenConstraintViolated => "a CA may not have this number of CAs below it",
+        Wrong::InvalidSignatureForPublicKey => "the signature of a certificate is wrong",
+        Wrong::InvalidCrlSignatureForPublicKey => "the signature of a CRL is wrong",
+        Wrong::UnsupportedSignatureAlgorithmContext(_)
+        | Wrong::UnsupportedSignatureAlgorithmForPublicKeyContext(_)
+        | Wrong::UnsupportedCrlSignatureAlgorithmContext(_)
+        | Wrong::UnsupportedCrlSignatureAlgorithmForPublicKeyContext(_) => {
+            "a signature has an algorithm that is not supported"
+        }
+        Wrong::UnsupportedDeltaCrl => "delta CRLs are not supported",
+        Wrong::UnsupportedIndirectCrl => "indirect CRLs are not supported",
+        Wrong::UnsupportedRevocationReasonsPartitioning => "CRLs for some reasons are not supported",
+        Wrong::UnsupportedCrlIssuingDistributionPoint => "CRLs for other points than URIs are not supported",
+        Wrong::BadDer | Wrong::BadDerTime | Wrong::TrailingData(_) => reason_of_rule(&Broken::Malformed),
         other => return other.to_string(),
     };
     text.to_owned()
+}
+
+fn reason_of_rule(broken: &Broken) -> &'static str {
+    match broken {
+        Broken::NotCa => "a certificate that signed one is not that of a CA",
+        Broken::Policies => "no policy is valid for the whole path, and a CA requires one",
+        Broken::Malformed => "a certificate or a CRL is malformed",
+    }
 }

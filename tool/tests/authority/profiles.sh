@@ -138,6 +138,51 @@ fails 1 verify certificates/b.pem --roots ca.pem --host c.example.org | grep 'ha
 fails 1 verify certificates/b.pem --roots ca.pem --purpose client-auth | grep 'not for this purpose'
 fails 1 verify certificates/b.pem --roots ca.pem --at 1500000000 | grep 'not valid yet'
 fails 1 verify certificates/b.pem --roots certificates/c.pem --json | grep 'no path leads'
+# A certificate that only the newer of two CRLs revokes is revoked, in any order.
+sleep 1
+jeton cert revoke certificates/c.pem
+jeton crl --label ca --out newer.crl
+verify certificates/c.pem --roots ca.pem --crl paths.crl
+fails 1 verify certificates/c.pem --roots ca.pem --crl paths.crl --crl newer.crl | grep 'is revoked'
+fails 1 verify certificates/c.pem --roots ca.pem --crl newer.crl --crl paths.crl | grep 'is revoked'
+# A delta CRL is left out. Without it, nothing is known of the certificates of its CA alone.
+touch index
+printf '[ca]\ndefault_ca = ca\n[ca]\ndatabase = index\ndefault_md = sha256\ndefault_crl_days = 9\n[delta]\n2.5.29.27 = critical,DER:020101\n' > delta.conf
+for name in Other Root; do
+    openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=$name -keyout delta.key -out delta.pem
+    openssl ca -gencrl -config delta.conf -crlexts delta -keyfile delta.key -cert delta.pem -out $name.crl
+done
+verify certificates/b.pem --roots ca.pem --crl Other.crl --crl paths.crl 2>&1 | grep 'warning: Other.crl: the CRLs of a CA are left out'
+for crls in '--crl Root.crl --crl paths.crl' '--crl Other.crl'; do
+    fails 1 verify certificates/b.pem --roots ca.pem $crls | grep 'no CRL says'
+done
+# A CA signs if its key usage allows it. If it requires a policy, the whole path has one.
+openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=Own -addext keyUsage=keyCertSign -keyout own.key -out own.pem
+openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=Own -addext basicConstraints=critical,CA:FALSE -key own.key -out leaf.pem
+below() {
+    openssl req -new -newkey rsa:2048 -noenc -subj /CN=$1 -keyout $1.key -out $1.csr
+    printf "$4" > $1.ext
+    openssl x509 -req -in $1.csr -CA $2.pem -CAkey $3.key -CAcreateserial -days 9 -extfile $1.ext -out $1.pem
+}
+ca='basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n'
+below lists own own 'basicConstraints=critical,CA:TRUE\nkeyUsage=cRLSign\n'
+below one lists lists 'keyUsage=digitalSignature\n'
+below strict own own "$ca"'policyConstraints=requireExplicitPolicy:0\ncertificatePolicies=1.2.3.4,1.2.3.5\n'
+below two strict strict 'certificatePolicies=1.2.3.6\n'
+below three strict strict 'certificatePolicies=1.2.3.5\n'
+below four strict strict 'keyUsage=digitalSignature\n'
+below any strict strict "$ca"'certificatePolicies=2.5.29.32.0\n'
+below five any any 'certificatePolicies=1.2.3.4\n'
+below six any any 'certificatePolicies=1.2.3.6\n'
+below mapped strict strict "$ca"'certificatePolicies=1.2.3.4\npolicyMappings=1.2.3.4:1.2.3.6\n'
+below seven mapped mapped 'certificatePolicies=1.2.3.4\n'
+cat lists.pem strict.pem any.pem mapped.pem > cas.pem
+for name in three five; do verify $name.pem --roots own.pem --untrusted cas.pem; done
+for name in two four six seven; do fails 1 verify $name.pem --roots own.pem --untrusted cas.pem | grep 'no policy is valid'; done
+fails 1 verify three.pem --roots own.pem --untrusted cas.pem --host x | grep 'has not this name'
+for path in 'one.pem --untrusted cas.pem --roots own.pem' 'three.pem --untrusted strict.pem --roots leaf.pem'; do
+    fails 1 verify $path | grep 'not that of a CA'
+done
 # A file for a phone, with a key that is in no token.
 export JETON_FILE_PIN=phone
 jeton cert p12 hooked.pem --key key --out phone.p12 2>&1 | grep 'in no token'
