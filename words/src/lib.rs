@@ -27,4 +27,5 @@ pub mod slot;
 pub mod sp800_108;
 pub mod template;
 pub mod tls;
+pub mod token;
 pub mod wrap;
