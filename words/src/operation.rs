@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cipher::GcmParams;
 use crate::error::Result;
-use crate::mechanism::MechanismWord;
+use crate::mechanism::{Mechanism, MechanismWord};
 use crate::params::Params;
 
 /// The destination of a result (PKCS#11 3.2, "Conventions for functions returning output in a
@@ -15,6 +15,14 @@ pub enum Output<'a> {
     Length,
     /// The caller's buffer.
     Buffer(&'a mut [u8]),
+}
+
+impl Output<'_> {
+    /// Returns the name of the function for the audit log, unless the caller asks only for the
+    /// length.
+    pub fn recorded(&self, function: &'static str) -> Option<&'static str> {
+        matches!(self, Self::Buffer(_)).then_some(function)
+    }
 }
 
 /// Whether a function begins a message or continues one.
@@ -71,6 +79,12 @@ pub struct CryptMechanism<'a> {
     pub params: CryptParams<'a>,
 }
 
+impl<'a> From<&'a Mechanism> for CryptMechanism<'a> {
+    fn from(mechanism: &'a Mechanism) -> Self {
+        Self { info: mechanism.info, params: (&mechanism.params).into() }
+    }
+}
+
 /// The result of `C_Sign`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signed {
@@ -78,6 +92,17 @@ pub enum Signed {
     Bytes(usize),
     /// A one-time password.
     Password(OneTimePassword),
+}
+
+impl Signed {
+    /// Returns the length of the result in the caller's buffer.
+    #[inline]
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Bytes(length) => *length,
+            Self::Password(password) => OneTimePassword::room(password.digits().len()),
+        }
+    }
 }
 
 /// A one-time password (PKCS#11 3.2, `CK_OTP_SIGNATURE_INFO`). The C interface lays it out, because

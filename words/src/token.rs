@@ -290,6 +290,22 @@ pub trait Attributes {
 
     /// Takes the value of an attribute, or the reason why there is none.
     fn tell(&mut self, index: usize, value: Result<AttributeView<'_>>);
+
+    /// Returns the result of the call after all values: the error that [`worse`] chooses.
+    fn outcome(&self) -> Result<()>;
+}
+
+/// Returns the more useful of two results; PKCS#11 allows either. Every other error is more useful
+/// than a short buffer, because a larger buffer would not avoid it.
+pub fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
+    let rank = |outcome: &Result<()>| match outcome {
+        Ok(()) => 0,
+        Err(Error::BufferTooSmall { .. }) => 1,
+        Err(Error::AttributeTypeInvalid) => 2,
+        Err(Error::AttributeSensitive) => 3,
+        Err(_) => 4,
+    };
+    if rank(&other) > rank(&one) { other } else { one }
 }
 
 /// The room for a value.
