@@ -40,6 +40,7 @@ mod scan;
 mod session;
 mod slot;
 mod state;
+mod token;
 mod tokens;
 mod wrap;
 mod wrap_aes;
@@ -53,7 +54,6 @@ pub use jeton_words::general::Threads;
 pub use jeton_words::operation::Output;
 pub use jeton_words::session::{Access, SessionInfo, User};
 pub use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
-pub use jeton_words::wrap::Authenticated;
 
 use tokens::{Application, SlotToken};
 

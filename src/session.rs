@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use jeton_secret::{Secret, try_boxed};
+use jeton_words::operation::CryptMechanism;
 use jeton_words::session::Access;
 use tracing::warn;
 
@@ -11,7 +12,7 @@ use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
-use crate::mechanism::{Action, MacFunction, Mechanism, MechanismWord, Params, row_of, rule, scheme};
+use crate::mechanism::{Action, MacFunction, Mechanism, Params, row_of, rule, scheme};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::policy::Rights;
@@ -42,7 +43,6 @@ mod verify_signature;
 
 pub use crypt::Crypting;
 pub use digest::Digesting;
-pub use jeton_words::operation::CryptParams;
 pub use message::Messages;
 pub use operation::{Absorb, Engine, Operation, Phase};
 pub use operations::Operations;
@@ -299,12 +299,12 @@ impl Session {
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Encrypt, mechanism.info, (&mechanism.params).into(), key)
+        self.crypt_init(Direction::Encrypt, mechanism.into(), key)
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Decrypt, mechanism.info, (&mechanism.params).into(), key)
+        self.crypt_init(Direction::Decrypt, mechanism.into(), key)
     }
 
     /// `C_EncryptInit`, `C_DecryptInit`
@@ -312,8 +312,7 @@ impl Session {
     pub fn crypt_init(
         &mut self,
         direction: Direction,
-        info: &'static MechanismWord,
-        params: CryptParams<'_>,
+        CryptMechanism { info, params }: CryptMechanism<'_>,
         key: ObjectHandle,
     ) -> Result<()> {
         self.token.poll_occasionally()?;

@@ -160,6 +160,12 @@ pub fn with_module<T>(module: &Module, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Returns the address at which a buffer begins for the application. The memory of an application
+/// of the agent lies elsewhere.
+pub(crate) fn start_of(buffer: *const u8) -> usize {
+    if CURRENT.load(Ordering::Relaxed) == PER_THREAD { 0 } else { buffer.expose_provenance() }
+}
+
 /// Returns the module of this process. Only the owner of the [`Turn`] calls this, so the module is
 /// built once.
 fn kept() -> &'static Module {

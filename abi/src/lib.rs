@@ -26,6 +26,7 @@ mod input;
 mod list;
 mod number;
 mod operation;
+mod otp;
 mod params;
 mod sync;
 

@@ -9,6 +9,8 @@ use cryptoki_sys::{
 use jeton::error::{Error, Result, require};
 use jeton::id::AttributeType;
 use jeton::object::AttributeView;
+use jeton_names::structs::TEMPLATES;
+use jeton_words::token::{Attributes, Room, worse};
 
 use crate::call::{call_in, in_template};
 use crate::input::{MAX_ATTRIBUTES, Place, attribute_type, template};
@@ -88,20 +90,9 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
     call_in(handle, |module| {
         let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
         require(count <= MAX_ATTRIBUTES && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
-        module.read_attributes(session(handle), object(read), |object, mut secret| {
-            let attribute = |given: &CK_ATTRIBUTE| {
-                let id = attribute_type(given.type_);
-                if let Some(secret) = &mut secret
-                    && !given.pValue.is_null()
-                    && object.shows_secret(id)
-                {
-                    secret.push(id);
-                }
-                object.attribute(id)
-            };
-            // SAFETY: the contract of PKCS#11 for pTemplate.
-            unsafe { reveal(attribute, attributes, count) }
-        })
+        let mut wanted = Wanted { attributes, count, outcome: Ok(()) };
+        module.attributes(session(handle), object(read), &mut wanted)?;
+        wanted.outcome
     })
 }
 
@@ -119,27 +110,66 @@ pub(crate) unsafe extern "C" fn C_SetAttributeValue(
     })
 }
 
-/// Processes every attribute of the template even after a failure (PKCS#11 3.2,
-/// C_GetAttributeValue: the call "MUST nonetheless have processed every attribute"). Returns the
-/// most useful result (see [`worse`]).
+/// The template of `C_GetAttributeValue`.
+struct Wanted {
+    /// Readable and writable for `count` attributes, and their values are writable.
+    attributes: *mut CK_ATTRIBUTE,
+    count: usize,
+    outcome: Result<()>,
+}
+
+impl Wanted {
+    /// Returns the place of an attribute, and a copy.
+    fn attribute(&self, index: usize) -> (*mut CK_ATTRIBUTE, CK_ATTRIBUTE) {
+        assert!(index < self.count);
+        // SAFETY: `index` is below the number of attributes.
+        unsafe { (self.attributes.add(index), self.attributes.add(index).read_unaligned()) }
+    }
+}
+
+impl Attributes for Wanted {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn asked(&self, index: usize) -> (AttributeType, Room) {
+        let (_, given) = self.attribute(index);
+        // SAFETY: the value of an attribute of the template.
+        (attribute_type(given.type_), unsafe { room(&given, TEMPLATES.contains(&given.type_)) })
+    }
+
+    fn tell(&mut self, index: usize, value: Result<AttributeView<'_>>) {
+        let (place, given) = self.attribute(index);
+        // SAFETY: an attribute of the template, which is writable, and so is its value.
+        let told = unsafe { tell(place, &given, value.as_ref().map_err(|error| *error)) };
+        self.outcome = worse(self.outcome, told);
+    }
+
+    fn outcome(&self) -> Result<()> {
+        self.outcome
+    }
+}
+
+/// Returns the room for a value. An array may have more attributes than those of a template.
 ///
 /// # Safety
 ///
-/// `attributes` is readable and writable for `count` attributes, and their values are writable.
-unsafe fn reveal<'a>(
-    mut attribute: impl FnMut(&CK_ATTRIBUTE) -> Result<AttributeView<'a>>,
-    attributes: *mut CK_ATTRIBUTE,
-    count: usize,
-) -> Result<()> {
-    let mut outcome = Ok(());
-    for index in 0..count {
-        // SAFETY: `index` is below the count that the caller promises.
-        let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
-        let view = attribute(&given);
-        // SAFETY: the caller's promise, for this attribute.
-        outcome = worse(outcome, unsafe { tell(place, &given, view.as_ref().map_err(|error| *error)) });
+/// The value is readable if it is an array of attributes.
+unsafe fn room(given: &CK_ATTRIBUTE, is_array: bool) -> Room {
+    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is not a length.
+    let len = if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) };
+    match (given.pValue.is_null(), is_array) {
+        (true, _) => Room::Length,
+        (false, false) => Room::Bytes(len),
+        (false, true) => {
+            let count = usize::try_from(len).unwrap_or_default() / size_of::<CK_ATTRIBUTE>();
+            let first = given.pValue.cast::<CK_ATTRIBUTE>();
+            // The types of the inner attributes are "ignored on input".
+            // SAFETY: the caller's promise.
+            let inner = |index| unsafe { room(&first.add(index).read_unaligned(), false) };
+            Room::Template((0..count.min(MAX_ATTRIBUTES)).map(inner).collect())
+        }
     }
-    outcome
 }
 
 /// Fills one attribute and writes its length.
@@ -214,19 +244,6 @@ unsafe fn fill_array(
     outcome
 }
 
-/// Returns the more useful of two results; PKCS#11 allows either. Every other error is more useful
-/// than a short buffer, because a larger buffer would not avoid it.
-fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
-    let rank = |outcome: &Result<()>| match outcome {
-        Ok(()) => 0,
-        Err(Error::BufferTooSmall { .. }) => 1,
-        Err(Error::AttributeTypeInvalid) => 2,
-        Err(Error::AttributeSensitive) => 3,
-        Err(_) => 4,
-    };
-    if rank(&other) > rank(&one) { other } else { one }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ptr::null_mut;
@@ -264,9 +281,12 @@ mod tests {
     }
 
     fn get(template: &mut [CK_ATTRIBUTE]) -> Result<()> {
-        let attribute = |given: &CK_ATTRIBUTE| attributes(attribute_type(given.type_));
-        // SAFETY: the template and its values live.
-        unsafe { reveal(attribute, template.as_mut_ptr(), template.len()) }
+        let mut wanted = Wanted { attributes: template.as_mut_ptr(), count: template.len(), outcome: Ok(()) };
+        for index in 0..wanted.count() {
+            let value = attributes(wanted.asked(index).0);
+            wanted.tell(index, value);
+        }
+        wanted.outcome
     }
 
     #[test]

@@ -7,10 +7,13 @@ use cryptoki_sys::{CK_MECHANISM, CK_OBJECT_HANDLE};
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
 use jeton::functions::Output;
-use jeton::session::{CryptParams, Engine, Operation, Session};
+use jeton::session::{Engine, Operation, Session, Signing};
+use jeton_words::operation::{CryptMechanism, CryptParams, Signed};
 
+use crate::call::start_of;
 use crate::input::{self, In, Out};
 use crate::number::object;
+use crate::otp;
 use crate::params::Given;
 
 /// Starts an encryption or a decryption, like `C_EncryptInit`. The parameter of GCM is not copied.
@@ -44,10 +47,7 @@ pub(crate) unsafe fn init_crypting(
         Direction::Encrypt => "C_EncryptInit",
         Direction::Decrypt => "C_DecryptInit",
     };
-    let key = object(key);
-    let outcome = session.crypt_init(direction, given.info, params, key);
-    session.record_start(function, given.info, key, &outcome);
-    outcome
+    session.start_crypt(function, direction, CryptMechanism { info: given.info, params }, object(key))
 }
 
 /// Defines the `Init` function of an operation with a key. The other arguments are the operation,
@@ -79,6 +79,11 @@ macro_rules! function {
     (transform $name:ident, $operation:ident, $work:expr) => {
         $crate::operation::function!(@both $name, |session, input, output| {
             $crate::operation::transform(&mut session.operations.$operation, input, output, $work)
+        });
+    };
+    (sign $name:ident, $work:expr) => {
+        $crate::operation::function!(@both $name, |session, input, output| {
+            $crate::operation::sign(session, input, output, $work)
         });
     };
     (update $name:ident, $direction:expr, $work:expr) => {
@@ -154,6 +159,26 @@ pub(crate) unsafe fn transform<E: Engine>(
     // SAFETY: the caller's promise.
     let outcome = unsafe { input::transform(input, output, |data, out| work(operation, data, out)) };
     cancel_refused(outcome, || operation.cancel())
+}
+
+/// Runs a function that signs.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for `input` and `output`.
+#[inline]
+pub(crate) unsafe fn sign(
+    session: &mut Session,
+    input: In,
+    output: Out,
+    work: impl FnOnce(&mut Operation<Signing>, &[u8], Output<'_>) -> Result<Signed>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        transform(&mut session.operations.sign, input, output, |operation, data, out| {
+            work(operation, data, out).map(|signed| otp::written(signed, output.0, start_of(output.0)))
+        })
+    }
 }
 
 /// Encrypts or decrypts a part, like `C_EncryptUpdate`. `work` gets the session, because functions

@@ -4,6 +4,7 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
 };
 use jeton::functions::Output;
+use jeton_words::token::Token;
 
 use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
@@ -21,14 +22,11 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let (mut mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
+        let (mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        let work = |out: Output<'_>| match &mut message {
-            Some(message) => {
-                let generated = (&mut mechanism, &mut message.params);
-                module.wrap_key_with_nonce(session, generated, wrapping, key, out)
-            }
-            None => module.wrap_key(session, &mechanism, wrapping, key, out),
+        let work = |out: Output<'_>| {
+            let params = message.as_mut().map(|message| &mut message.params);
+            Token::wrap_key(module, session, &mechanism, params, wrapping, key, out)
         };
         // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the
         // parameter. No slice of that memory is in use when the nonce is written.

@@ -3,7 +3,7 @@
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
 };
-use jeton::functions::{Authenticated, Output};
+use jeton::functions::Output;
 
 use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
@@ -29,8 +29,10 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
         unsafe {
             let (mechanism, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
             let aad = In(aad, aad_len).bytes()?;
-            let how = Authenticated { mechanism: &mechanism, params: &mut message.params, aad };
-            let work = |out: Output<'_>| module.wrap_key_authenticated(session, how, wrapping, key, out);
+            let params = &mut message.params;
+            let work = |out: Output<'_>| {
+                module.wrap_key_authenticated(session, &mechanism, params, aad, wrapping, key, out)
+            };
             produce(Out(wrapped, wrapped_len), work)?;
             // A call that asks for the length changes nothing.
             if !wrapped.is_null() {
@@ -65,9 +67,10 @@ pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
         let (mechanism, mut message) = given;
         // SAFETY: the contract of PKCS#11 for pWrappedKey and pAssociatedData.
         let (wrapped, aad) = unsafe { (In(wrapped, wrapped_len).bytes()?, In(aad, aad_len).bytes()?) };
-        let how = Authenticated { mechanism: &mechanism, params: &mut message.params, aad };
+        let params = &mut message.params;
         let (session, unwrapping) = (session(handle), object(unwrapping));
-        let key = module.unwrap_key_authenticated(session, how, unwrapping, wrapped, &template)?;
+        let key = module
+            .unwrap_key_authenticated(session, &mechanism, params, aad, unwrapping, wrapped, &template)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())

@@ -28,4 +28,3 @@ pub mod sp800_108;
 pub mod template;
 pub mod tls;
 pub mod token;
-pub mod wrap;

@@ -118,7 +118,7 @@ impl Parameter {
         phase: Phase,
         tag: Tag,
     ) -> Result<()> {
-        let scheme = operation.message_scheme(phase)?;
+        operation.message_engine(phase)?;
         let (nonce, tag) = match (direction, tag) {
             (Direction::Encrypt, tag) => (Nonce::Generated, tag),
             // "The ulIvFixedBits and ivGenerator fields are ignored."
@@ -126,7 +126,7 @@ impl Parameter {
             (Direction::Decrypt, tag) => (Nonce::Given, tag),
         };
         // SAFETY: the caller's promise.
-        unsafe { read_message(message, scheme, (self.0, self.1), nonce, tag) }
+        unsafe { read_message(message, (self.0, self.1), nonce, tag) }
     }
 }
 
