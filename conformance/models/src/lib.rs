@@ -87,7 +87,7 @@ pub mod object {
 }
 
 mod store {
-    /// The fork handlers for SQLite do nothing here. `abi/tests/fork.rs` tests the real ones.
+    /// The fork handlers for SQLite do nothing here. `abi/pkcs11/tests/fork.rs` tests the real ones.
     pub(crate) mod fork {
         pub(crate) fn prepare() -> crate::error::Result<()> {
             Ok(())
