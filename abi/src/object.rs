@@ -6,48 +6,48 @@ use std::ptr::copy_nonoverlapping;
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_UNAVAILABLE_INFORMATION,
 };
-use jeton::error::{Error, Result, require};
-use jeton::id::AttributeType;
-use jeton::object::AttributeView;
 use jeton_names::structs::TEMPLATES;
-use jeton_words::token::{Attributes, Room, worse};
+use jeton_words::attribute::AttributeView;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::AttributeType;
+use jeton_words::token::{Attributes, Function, Room, Token, worse};
 
-use crate::call::{call_in, in_template};
+use crate::call::{Entry, answered, in_template};
 use crate::input::{MAX_ATTRIBUTES, Place, attribute_type, template};
-use crate::number::{length, narrow, object, session, wide};
+use crate::number::{length, narrow, object, wide};
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_CreateObject(
+pub unsafe fn C_CreateObject<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
     created: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_CreateObject, handle, |token, session| {
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        let created = module.create_object(session(handle), &template).map_err(in_template)?;
+        let created = answered(token.create_object(session, &template).map_err(in_template))?;
         // SAFETY: the contract of PKCS#11 for phObject.
         unsafe { place.put(narrow(created.0)) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_CopyObject(
+pub unsafe fn C_CopyObject<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     original: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
     created: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_CopyObject, handle, |token, session| {
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        let created = module.copy_object(session(handle), object(original), &template);
-        let created = created.map_err(in_template)?;
+        let created = token.copy_object(session, object(original), &template);
+        let created = answered(created.map_err(in_template))?;
         // SAFETY: the contract of PKCS#11 for phNewObject.
         unsafe { place.put(narrow(created.0)) };
         Ok(())
@@ -57,56 +57,58 @@ pub(crate) unsafe extern "C" fn C_CopyObject(
 /// # Safety
 ///
 /// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DestroyObject(
+pub unsafe fn C_DestroyObject<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     doomed: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| module.destroy_object(session(handle), object(doomed)))
+    entry.call_in(Function::C_DestroyObject, handle, |token, session| {
+        answered(token.destroy_object(session, object(doomed)))
+    })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetObjectSize(
+pub unsafe fn C_GetObjectSize<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     measured: CK_OBJECT_HANDLE,
     size: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GetObjectSize, handle, |token, session| {
         let place = Place::at(size)?;
-        let size = module.object_size(session(handle), object(measured))?;
+        let size = answered(token.object_size(session, object(measured)))?;
         // SAFETY: the contract of PKCS#11 for pulSize.
         unsafe { place.put(narrow(size)) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetAttributeValue(
+pub unsafe fn C_GetAttributeValue<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     read: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GetAttributeValue, handle, |token, session| {
         let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
         require(count <= MAX_ATTRIBUTES && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
         let mut wanted = Wanted { attributes, count, outcome: Ok(()) };
-        module.attributes(session(handle), object(read), &mut wanted)?;
-        wanted.outcome
+        answered(token.attributes(session, object(read), &mut wanted))?;
+        answered(wanted.outcome)
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SetAttributeValue(
+pub unsafe fn C_SetAttributeValue<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     changed: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_SetAttributeValue, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        module.set_attributes(session(handle), object(changed), &template).map_err(in_template)
+        answered(token.set_attributes(session, object(changed), &template).map_err(in_template))
     })
 }
 
@@ -252,7 +254,7 @@ mod tests {
         CK_ATTRIBUTE_TYPE, CKA_ID, CKA_LABEL, CKA_MODULUS, CKA_SIGN, CKA_VALUE, CKA_VENDOR_DEFINED,
         CKA_WRAP_TEMPLATE,
     };
-    use jeton::object::Shown;
+    use jeton_words::attribute::Shown;
 
     use super::*;
 

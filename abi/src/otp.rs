@@ -10,14 +10,17 @@ use crate::number::length;
 ///
 /// # Safety
 ///
-/// The buffer is the one in which the core looked for room, and writable.
+/// The buffer is the one in which the token looked for room, and writable.
 #[inline]
-pub(crate) unsafe fn written(signed: Signed, buffer: *mut CK_BYTE, start: usize) -> usize {
-    if let Signed::Password(password) = &signed {
-        // SAFETY: the caller's promise: `Signed::length` bytes are writable.
-        unsafe { lay_out(password, buffer, start) };
+pub(crate) unsafe fn written(signed: Signed, buffer: *mut CK_BYTE, start: impl FnOnce() -> usize) -> usize {
+    match &signed {
+        Signed::Bytes(length) => *length,
+        Signed::Password(password) => {
+            // SAFETY: the caller's promise: `Signed::length` bytes are writable.
+            unsafe { lay_out(password, buffer, start()) };
+            signed.length()
+        }
     }
-    signed.length()
 }
 
 /// Writes a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, in this order. Its pointers

@@ -9,13 +9,16 @@
 use std::mem::size_of;
 
 use cryptoki_sys::*;
-use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
-use jeton::error::{Error, Result, require};
-use jeton::id::MechanismType;
-use jeton::mechanism::{MacFunction, Mechanism, MechanismWord, Params, Shape};
 use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
 use jeton_secret::try_boxed;
+use jeton_words::cipher::{AeadScheme, CipherMode, GcmParams, Nonce};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::hash::Hash;
+use jeton_words::id::MechanismType;
 use jeton_words::mechanism::{self, Function};
+use jeton_words::mechanism::{Mechanism, MechanismWord};
+use jeton_words::params::Params;
+use jeton_words::shape::{MacFunction, Shape};
 use tracing::debug;
 
 use crate::input::In;

@@ -1,27 +1,48 @@
-//! "Signing and MACing functions". Data is copied for the core only if input and output overlap.
+//! "Signing and MACing functions". Data is copied for the token only if input and output overlap.
 
 use std::ptr::null;
 
 use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::session::{Operation, Session};
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_session;
-use crate::input::{In, Out};
-use crate::operation::{function, init, sign};
+use crate::call::Entry;
+use crate::input::{In, Out, transform};
+use crate::operation::{function, init};
+use crate::otp::written;
 use crate::params::mechanism;
 
-init!(C_SignInit, sign, mechanism, Session::sign_init);
-function!(sign C_Sign, Operation::sign);
-function!(consume C_SignUpdate, sign, Operation::update);
+init!(C_SignInit, sign_init, mechanism);
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignFinal(
+pub unsafe fn C_Sign<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
-    output: *mut CK_BYTE,
-    output_len: *mut CK_ULONG,
+    data: *mut CK_BYTE,
+    data_len: CK_ULONG,
+    signature: *mut CK_BYTE,
+    signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for the buffer and its length.
-    call_session(handle, |session| unsafe {
-        sign(session, In(null(), 0), Out(output, output_len), |sign, _, out| sign.sign_final(out))
+    let (data, output) = (In(data, data_len), Out(signature, signature_len));
+    // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
+    entry.call_in(Function::C_Sign, handle, |token, session| unsafe {
+        transform(data, output, |data, out| {
+            Ok(written(token.sign(session, data, out)?, signature, || entry.start_of(signature)))
+        })
+    })
+}
+
+function!(consume C_SignUpdate, sign_update);
+
+pub unsafe fn C_SignFinal<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    signature: *mut CK_BYTE,
+    signature_len: *mut CK_ULONG,
+) -> CK_RV {
+    let (none, output) = (In(null(), 0), Out(signature, signature_len));
+    // SAFETY: the contract of PKCS#11 for pSignature with its length.
+    entry.call_in(Function::C_SignFinal, handle, |token, session| unsafe {
+        transform(none, output, |_, out| {
+            Ok(written(token.sign_final(session, out)?, signature, || entry.start_of(signature)))
+        })
     })
 }

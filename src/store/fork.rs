@@ -116,7 +116,7 @@ fn set_calls() -> Result<()> {
 ///
 /// # Safety
 /// The same thread calls [`release`] after the fork, in both processes.
-pub unsafe extern "C" fn hold() {
+pub unsafe fn hold() {
     // A child could not finish what another thread begins. `initialize` reports an error.
     let _ = prepare();
     for &id in MUTEXES {
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn hold() {
 ///
 /// # Safety
 /// This thread called [`hold`] before the fork.
-pub unsafe extern "C" fn release() {
+pub unsafe fn release() {
     log::release();
     for &id in MUTEXES.iter().rev() {
         // SAFETY: `hold` took them in this thread, which continues in both processes.
