@@ -1,5 +1,5 @@
-//! Gives the C interface access to a session, whose methods are the functions of operations, and
-//! records these functions in the audit log.
+//! Calls the functions of operations, which are methods of a session, and records them in the audit
+//! log.
 
 use jeton_words::operation::CryptMechanism;
 use jeton_words::token::Function;
@@ -34,7 +34,7 @@ impl Module {
 impl Session {
     /// Runs the `Init` function of an operation with a mechanism and a key. Records it in the audit
     /// log if the key is private or secret.
-    pub fn start(
+    pub(super) fn start(
         &mut self,
         function: &'static str,
         mechanism: &Mechanism,
@@ -48,7 +48,7 @@ impl Session {
 
     /// Like [`start`](Self::start), for an encryption or a decryption. The parameter of GCM is not
     /// copied.
-    pub fn start_crypt(
+    pub(super) fn start_crypt(
         &mut self,
         function: &'static str,
         direction: Direction,
@@ -109,7 +109,7 @@ impl Owner<'_> {
     /// Runs a message-based function. Ends the operation if its key may not be used any more. If
     /// the call is a message or begins one, `function` is its name, and the audit log records it
     /// like an `Init` function.
-    pub fn message<E: Engine, T>(
+    pub(super) fn message<E: Engine, T>(
         self,
         function: Option<&'static str>,
         operation: &mut Operation<E>,

@@ -47,8 +47,8 @@ macro_rules! operations {
     )*) => {
         /// The operations of a session.
         #[derive(Default)]
-        pub struct Operations {
-            $($(#[$doc])* pub $name: Operation<$engine>,)*
+        pub(crate) struct Operations {
+            $($(#[$doc])* pub(crate) $name: Operation<$engine>,)*
         }
 
         impl Operations {

@@ -125,6 +125,4 @@ fn wrap_key_authenticated_generates_the_nonce_of_the_parameter() {
         assert_eq!(refused, Err(Error::MechanismParamInvalid));
     }
     assert_eq!(made(SessionHandle(0), Generator::Any, 0), Err(Error::SessionHandleInvalid));
-    assert_eq!(client.no_session(session), None);
-    assert_eq!(client.no_session(SessionHandle(0)), Some(Error::SessionHandleInvalid));
 }
