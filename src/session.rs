@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use jeton_secret::{Secret, try_boxed};
 use jeton_words::operation::CryptMechanism;
 use jeton_words::session::Access;
+use jeton_words::token::Function;
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
@@ -446,6 +447,21 @@ impl Operations {
         match direction {
             Direction::Encrypt => &mut self.message_encrypt,
             Direction::Decrypt => &mut self.message_decrypt,
+        }
+    }
+
+    /// Returns the operation that a function with the parameter of a message continues.
+    pub(crate) fn with_parameter(&mut self, function: Function) -> Option<(&mut Operation<Messages>, Phase)> {
+        match function {
+            Function::C_EncryptMessage | Function::C_EncryptMessageBegin => {
+                Some((&mut self.message_encrypt, Phase::Begin))
+            }
+            Function::C_DecryptMessage | Function::C_DecryptMessageBegin => {
+                Some((&mut self.message_decrypt, Phase::Begin))
+            }
+            Function::C_EncryptMessageEnd => Some((&mut self.message_encrypt, Phase::Continue)),
+            Function::C_DecryptMessageEnd => Some((&mut self.message_decrypt, Phase::Continue)),
+            _ => None,
         }
     }
 }

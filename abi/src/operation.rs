@@ -1,9 +1,9 @@
 //! The common part of the functions that start, continue and end an operation of a session.
 
-/// Defines the `Init` function of an operation with a key. The other arguments are the method of the
-/// token and the function that reads the mechanism.
+/// Defines the `Init` function of an operation with a key. The other argument is the method of the
+/// token.
 macro_rules! init {
-    ($name:ident, $method:ident, $mechanism:path) => {
+    ($name:ident, $method:ident) => {
         pub unsafe fn $name<T: Token>(
             entry: &Entry<T>,
             handle: CK_SESSION_HANDLE,
@@ -15,8 +15,11 @@ macro_rules! init {
                     return $crate::call::answered(token.clear(session, Function::$name));
                 }
                 // SAFETY: the contract of PKCS#11 for pMechanism.
-                let mechanism = unsafe { $mechanism(given) }?;
-                $crate::call::answered(token.$method(session, &mechanism, $crate::number::object(key)))
+                unsafe {
+                    $crate::params::with_mechanism(given, |mechanism| {
+                        $crate::call::answered(token.$method(session, mechanism, $crate::number::object(key)))
+                    })
+                }
             })
         }
     };

@@ -21,6 +21,7 @@ use jeton_words::params::Params;
 use jeton_words::shape::{MacFunction, Shape};
 use tracing::debug;
 
+use crate::call::Failure;
 use crate::input::In;
 use crate::number::wide;
 
@@ -54,6 +55,26 @@ pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism
     Ok(Mechanism { info: given.info, params: unsafe { given.parse() }? })
 }
 
+/// Runs `work` with the mechanism of [`mechanism`]. A mechanism without a parameter is not parsed,
+/// and has nothing to free.
+///
+/// # Safety
+///
+/// As for [`mechanism`].
+#[inline(always)]
+pub(crate) unsafe fn with_mechanism(
+    pointer: *const CK_MECHANISM,
+    work: impl FnOnce(&Mechanism) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { Given::read(pointer) }?;
+    if given.info.shape == Shape::None {
+        return work(&Mechanism { info: given.info, params: Params::None });
+    }
+    // SAFETY: the caller's promise.
+    work(&Mechanism { info: given.info, params: unsafe { given.parse() }? })
+}
+
 /// A mechanism whose parameter is not parsed yet.
 pub(crate) struct Given {
     pub(crate) info: &'static MechanismWord,
@@ -66,6 +87,7 @@ impl Given {
     /// # Safety
     ///
     /// `pointer` is `NULL` or readable.
+    #[inline]
     pub(crate) unsafe fn read(pointer: *const CK_MECHANISM) -> Result<Self> {
         require(!pointer.is_null(), Error::ArgumentsBad)?;
         // SAFETY: not null. Readable by the caller's promise.

@@ -6,9 +6,8 @@ use jeton_words::token::{Function, Token};
 
 use crate::call::Entry;
 use crate::operation::{function, init};
-use crate::params::mechanism;
 
-init!(C_SignRecoverInit, sign_recover_init, mechanism);
+init!(C_SignRecoverInit, sign_recover_init);
 function!(transform C_SignRecover, sign_recover);
-init!(C_VerifyRecoverInit, verify_recover_init, mechanism);
+init!(C_VerifyRecoverInit, verify_recover_init);
 function!(transform C_VerifyRecover, verify_recover);

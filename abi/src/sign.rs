@@ -9,9 +9,8 @@ use crate::call::Entry;
 use crate::input::{In, Out, transform};
 use crate::operation::{function, init};
 use crate::otp::written;
-use crate::params::mechanism;
 
-init!(C_SignInit, sign_init, mechanism);
+init!(C_SignInit, sign_init);
 
 pub unsafe fn C_Sign<T: Token>(
     entry: &Entry<T>,

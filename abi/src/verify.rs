@@ -6,9 +6,8 @@ use jeton_words::token::{Function, Token};
 use crate::call::{Entry, answered};
 use crate::input::In;
 use crate::operation::{function, init};
-use crate::params::mechanism;
 
-init!(C_VerifyInit, verify_init, mechanism);
+init!(C_VerifyInit, verify_init);
 
 pub unsafe fn C_Verify<T: Token>(
     entry: &Entry<T>,

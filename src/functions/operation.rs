@@ -78,18 +78,7 @@ impl Session {
     /// caller.
     pub(super) fn refuse(&mut self, function: Function, error: Error) -> Error {
         let (owner, operations) = self.split();
-        let message = match function {
-            Function::C_EncryptMessage | Function::C_EncryptMessageBegin => {
-                Some((&mut operations.message_encrypt, Phase::Begin))
-            }
-            Function::C_DecryptMessage | Function::C_DecryptMessageBegin => {
-                Some((&mut operations.message_decrypt, Phase::Begin))
-            }
-            Function::C_EncryptMessageEnd => Some((&mut operations.message_encrypt, Phase::Continue)),
-            Function::C_DecryptMessageEnd => Some((&mut operations.message_decrypt, Phase::Continue)),
-            _ => None,
-        };
-        let error = message.map_or(error, |(operation, phase)| {
+        let error = operations.with_parameter(function).map_or(error, |(operation, phase)| {
             let recorded = (phase == Phase::Begin).then(|| function.name());
             // A wrong order of calls takes precedence.
             let refuse = |operation: &mut Operation<_>| {

@@ -13,6 +13,7 @@ use jeton_words::token::{Attributes, Function, Token};
 use jeton_words::{argument, functions};
 
 use super::Module;
+use crate::backend::AeadScheme;
 use crate::backend::Direction::{Decrypt, Encrypt};
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, ObjectHandle, SessionHandle, SlotId};
@@ -21,11 +22,13 @@ use crate::object::template::Template;
 use crate::session::{Operation, Session};
 
 /// Defines methods that call a session. An entry has the arguments with their kinds (see
-/// [`argument`]), the answer, and what the session does.
+/// [`argument`]), the answer, and what the session does. Inlined, because the budget of a signature
+/// is 600 instructions.
 macro_rules! operations {
     ($($method:ident($session:ident $(, $argument:ident: $kind:ident)*) -> $answer:ty = $work:expr;)*) => {
         impl Module {
             $(
+                #[inline]
                 #[doc = concat!("Calls a session: see [`Token::", stringify!($method), "`].")]
                 pub fn $method(&self, session: SessionHandle $(, $argument: argument!($kind))*) -> Result<$answer> {
                     self.with_session(session, |$session| $work)
@@ -188,6 +191,7 @@ operations! {
 macro_rules! forward {
     ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
         $(
+            #[inline]
             fn $method(&self, $($argument: argument!($kind)),*) -> Result<$answer> {
                 forward!(@ self $method $($argument)*)
             }
@@ -239,6 +243,17 @@ impl Token for Module {
             session.operations.clear(function);
             Ok(())
         })
+    }
+
+    #[inline]
+    fn message_cipher(&self, session: SessionHandle, function: Function) -> Option<AeadScheme> {
+        let cipher = self.sessions.with(session, |session| {
+            Ok(session
+                .operations
+                .with_parameter(function)
+                .and_then(|(operation, _)| operation.message_cipher()))
+        });
+        cipher.ok().flatten()
     }
 
     fn attributes(

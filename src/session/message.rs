@@ -191,6 +191,11 @@ impl Engine for Messages {
 }
 
 impl Operation<Messages> {
+    /// Returns the cipher of the active operation.
+    pub(crate) fn message_cipher(&self) -> Option<AeadScheme> {
+        self.active_engine().map(|engine| engine.scheme)
+    }
+
     /// Returns the engine for a message with this parameter. A wrong order of calls takes
     /// precedence over a parameter for another cipher.
     fn engine_with(&mut self, phase: Phase, params: &MessageParams) -> Result<&mut Messages> {

@@ -8,6 +8,7 @@ use jeton_words::operation::OneTimePassword;
 use jeton_words::session::Access;
 use subtle::ConstantTimeEq;
 
+use super::operation::place;
 use crate::backend::{Hash, MacScheme};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
@@ -85,6 +86,14 @@ impl Otp {
     /// Returns the length of the result: see [`OneTimePassword::room`].
     pub(crate) fn info_len(&self) -> usize {
         OneTimePassword::room(self.digits)
+    }
+
+    /// Like [`sign`](Self::sign), for a message in a single part.
+    #[cold]
+    pub(crate) fn sign_whole(&self, data: &[u8], out: &mut [u8]) -> Result<OneTimePassword> {
+        place(out, self.info_len())?;
+        self.update(data)?;
+        self.sign()
     }
 
     /// Computes the password. A counter that comes from the key is incremented first: for a token

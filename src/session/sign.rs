@@ -117,7 +117,15 @@ impl Signature<dyn Signer> {
         }
     }
 
+    #[inline]
     fn sign_whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<Signed> {
+        match self {
+            Self::Otp(otp) => otp.sign_whole(data, out).map(Signed::Password),
+            engine => engine.sign_bytes(data, out).map(Signed::Bytes),
+        }
+    }
+
+    fn sign_bytes(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
@@ -126,12 +134,9 @@ impl Signature<dyn Signer> {
                 mac.mac.update(data)?;
                 place.copy_from_slice(mac.finish(place.len())?);
             }
-            Self::Otp(otp) => {
-                otp.update(data)?;
-                return otp.sign().map(Signed::Password);
-            }
+            Self::Otp(_) => return Err(Error::GeneralError),
         }
-        Ok(Signed::Bytes(place.len()))
+        Ok(place.len())
     }
 
     fn sign_end(&mut self, out: &mut [u8]) -> Result<Signed> {
@@ -210,7 +215,7 @@ impl<A: ?Sized> Resume for Signature<A> {
 
 impl Operation<Signing> {
     /// `C_Sign`
-    #[inline]
+    #[inline(always)]
     pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<Signed> {
         let engine = self.engine_for(Parts::Single)?;
         let Output::Buffer(out) = out else { return Ok(Signed::Bytes(engine.len())) };

@@ -6,6 +6,7 @@
 
 use crate::asynchronous::{AsyncFunction, Completed, Started};
 use crate::attribute::AttributeView;
+use crate::cipher::AeadScheme;
 use crate::derive::{Additional, Derived};
 use crate::error::{Error, Result};
 use crate::general::Threads;
@@ -214,11 +215,16 @@ macro_rules! make {
             pub const ALL: &'static [Self] =
                 &[Self::C_GetAttributeValue, Self::C_DeriveKey, $(Self::$function,)*];
 
-            /// Returns the name of the function.
+            /// Returns the name of the function in PKCS#11.
+            #[allow(unreachable_patterns, reason = "the table has another name for the four functions")]
             pub const fn name(self) -> &'static str {
                 match self {
                     Self::C_GetAttributeValue => "C_GetAttributeValue",
                     Self::C_DeriveKey => "C_DeriveKey",
+                    Self::C_EncryptMessageEnd => "C_EncryptMessageNext",
+                    Self::C_DecryptMessageEnd => "C_DecryptMessageNext",
+                    Self::C_SignMessageEnd => "C_SignMessageNext",
+                    Self::C_VerifyMessageEnd => "C_VerifyMessageNext",
                     $(Self::$function => stringify!($function),)*
                 }
             }
@@ -242,6 +248,11 @@ macro_rules! make {
             /// Ends the operation that an `Init` function starts. `NULL` for its mechanism asks for
             /// this.
             fn clear(&self, session: SessionHandle, function: Function) -> Result<()>;
+
+            /// Returns the cipher of the operation that a message-based function continues; `None` if
+            /// there is no such operation. The cipher says which struct the parameter of a message is.
+            /// Its length does not: a `CK_GCM_WRAP_PARAMS` is as long as a `CK_CCM_MESSAGE_PARAMS`.
+            fn message_cipher(&self, session: SessionHandle, function: Function) -> Option<AeadScheme>;
 
             /// `C_GetAttributeValue`. Fails only if there are no values to tell, for example if
             /// the handle is invalid.

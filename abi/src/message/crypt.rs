@@ -10,10 +10,32 @@ use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, Failure, answered};
 use crate::input::{In, Out, transform};
-use crate::operation::{function, init};
+use crate::number::object;
+use crate::operation::function;
 use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
-init!(C_MessageEncryptInit, message_encrypt_init, message_mechanism);
+/// Defines an `Init` function.
+macro_rules! init {
+    ($name:ident, $method:ident) => {
+        pub unsafe fn $name<T: Token>(
+            entry: &Entry<T>,
+            handle: CK_SESSION_HANDLE,
+            given: *mut CK_MECHANISM,
+            key: CK_OBJECT_HANDLE,
+        ) -> CK_RV {
+            entry.call_in(Function::$name, handle, |token, session| {
+                if given.is_null() {
+                    return answered(token.clear(session, Function::$name));
+                }
+                // SAFETY: the contract of PKCS#11 for pMechanism.
+                let mechanism = unsafe { message_mechanism(given) }?;
+                answered(token.$method(session, &mechanism, object(key)))
+            })
+        }
+    };
+}
+
+init!(C_MessageEncryptInit, message_encrypt_init);
 function!(session C_MessageEncryptFinal, message_encrypt_final);
 
 /// Encrypts a message in a single part.
@@ -34,7 +56,14 @@ pub unsafe fn C_EncryptMessage<T: Token>(
     // nonce and the tag are written.
     entry.call_in(Function::C_EncryptMessage, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        read_message(&mut message, (parameter, parameter_len), Nonce::Generated, Tag::Write)?;
+        let cipher = token.message_cipher(session, Function::C_EncryptMessage);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Generated,
+            Tag::Write,
+        )?;
         let aad = In(aad, aad_len).bytes()?;
         transform(data, out, |data, out| {
             token.encrypt_message(session, &mut message.params, aad, data, out)
@@ -61,7 +90,14 @@ pub unsafe fn C_EncryptMessageBegin<T: Token>(
     // nonce is written.
     entry.call_in(Function::C_EncryptMessageBegin, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        read_message(&mut message, (parameter, parameter_len), Nonce::Generated, Tag::Later)?;
+        let cipher = token.message_cipher(session, Function::C_EncryptMessageBegin);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Generated,
+            Tag::Later,
+        )?;
         let aad = In(aad, aad_len).bytes()?;
         answered(token.encrypt_message_begin(session, &mut message.params, aad))?;
         message.write_nonce();
@@ -94,7 +130,14 @@ pub unsafe fn C_EncryptMessageNext<T: Token>(
     // tag is written.
     entry.call_in(Function::C_EncryptMessageEnd, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        read_message(&mut message, (parameter, parameter_len), Nonce::Generated, Tag::Write)?;
+        let cipher = token.message_cipher(session, Function::C_EncryptMessageEnd);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Generated,
+            Tag::Write,
+        )?;
         transform(part, out, |part, out| token.encrypt_message_end(session, &mut message.params, part, out))?;
         // A call that asks for the length changes nothing.
         if !output.is_null() {
@@ -104,7 +147,7 @@ pub unsafe fn C_EncryptMessageNext<T: Token>(
     })
 }
 
-init!(C_MessageDecryptInit, message_decrypt_init, message_mechanism);
+init!(C_MessageDecryptInit, message_decrypt_init);
 function!(session C_MessageDecryptFinal, message_decrypt_final);
 
 /// Decrypts a message in a single part. "The ulIvFixedBits and ivGenerator fields are ignored."
@@ -124,7 +167,14 @@ pub unsafe fn C_DecryptMessage<T: Token>(
     // SAFETY: the contract of PKCS#11.
     entry.call_in(Function::C_DecryptMessage, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        read_message(&mut message, (parameter, parameter_len), Nonce::Given, Tag::Read)?;
+        let cipher = token.message_cipher(session, Function::C_DecryptMessage);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Given,
+            Tag::Read,
+        )?;
         let aad = In(aad, aad_len).bytes()?;
         transform(data, out, |data, out| token.decrypt_message(session, &mut message.params, aad, data, out))
     })
@@ -142,7 +192,14 @@ pub unsafe fn C_DecryptMessageBegin<T: Token>(
     // SAFETY: the contract of PKCS#11.
     entry.call_in(Function::C_DecryptMessageBegin, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        read_message(&mut message, (parameter, parameter_len), Nonce::Given, Tag::Later)?;
+        let cipher = token.message_cipher(session, Function::C_DecryptMessageBegin);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Given,
+            Tag::Later,
+        )?;
         let aad = In(aad, aad_len).bytes()?;
         answered(token.decrypt_message_begin(session, &mut message.params, aad))
     })
@@ -172,7 +229,14 @@ pub unsafe fn C_DecryptMessageNext<T: Token>(
     // SAFETY: the contract of PKCS#11.
     entry.call_in(Function::C_DecryptMessageEnd, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        read_message(&mut message, (parameter, parameter_len), Nonce::Given, Tag::Read)?;
+        let cipher = token.message_cipher(session, Function::C_DecryptMessageEnd);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Given,
+            Tag::Read,
+        )?;
         transform(part, out, |part, out| token.decrypt_message_end(session, &mut message.params, part, out))
     })
 }

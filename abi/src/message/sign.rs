@@ -9,7 +9,6 @@ use jeton_words::token::{Function, Token};
 use crate::call::{Entry, answered};
 use crate::input::{In, Out, transform};
 use crate::operation::{function, init};
-use crate::params::mechanism;
 use crate::params::message::no_parameter;
 
 /// Defines the function that begins a message.
@@ -32,7 +31,7 @@ macro_rules! begin {
     };
 }
 
-init!(C_MessageSignInit, message_sign_init, mechanism);
+init!(C_MessageSignInit, message_sign_init);
 begin!(C_SignMessageBegin, sign_message_begin);
 function!(session C_MessageSignFinal, message_sign_final);
 
@@ -81,7 +80,7 @@ pub unsafe fn C_SignMessageNext<T: Token>(
     })
 }
 
-init!(C_MessageVerifyInit, message_verify_init, mechanism);
+init!(C_MessageVerifyInit, message_verify_init);
 begin!(C_VerifyMessageBegin, verify_message_begin);
 function!(session C_MessageVerifyFinal, message_verify_final);
 

@@ -65,15 +65,18 @@ struct Fields {
     data_len: u64,
 }
 
-/// Reads the parameter of a message into `message`.
+/// Reads the parameter of a message of the cipher `scheme` into `message`. Refuses the struct of
+/// another cipher before it follows a pointer, because one struct has an address where another has
+/// a length.
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable for `len` bytes. In the struct, which its length shows, the nonce
-/// is readable, and with [`Tag::Read`] the tag too.
+/// `pointer` is `NULL` or readable for `len` bytes. In the struct of that cipher, the nonce is
+/// readable, and with [`Tag::Read`] the tag too.
 #[inline]
 pub(crate) unsafe fn read_message(
     message: &mut Message,
+    scheme: AeadScheme,
     (pointer, len): (*mut c_void, CK_ULONG),
     nonce: Nonce,
     tag: Tag,
@@ -81,6 +84,7 @@ pub(crate) unsafe fn read_message(
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(pointer.cast(), len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
     let fields = fields(parameter)?;
+    require(fields.scheme == scheme, Error::MechanismParamInvalid)?;
     (message.nonce, message.tag) = (fields.nonce, fields.tag);
     // SAFETY: the caller's promise.
     unsafe { fields.parse(&mut message.params, nonce, tag) }
@@ -121,8 +125,7 @@ pub(crate) unsafe fn mechanism_with_message(
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
     let mut message = Message::empty();
     // SAFETY: the caller's promise.
-    unsafe { read_message(&mut message, (given.pParameter, given.ulParameterLen), nonce, tag) }?;
-    require(message.params.scheme() == scheme, Error::MechanismParamInvalid)?;
+    unsafe { read_message(&mut message, scheme, (given.pParameter, given.ulParameterLen), nonce, tag) }?;
     Ok((Mechanism { info: mechanism, params: Params::None }, message))
 }
 
