@@ -1,5 +1,5 @@
-//! "Encryption functions" and "Decryption functions". Data is copied for the token only if input and
-//! output overlap.
+//! "Encryption functions" and "Decryption functions". Data is copied for the token only if input
+//! and output overlap.
 
 use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton_words::operation::{CryptMechanism, CryptParams};

@@ -1,5 +1,5 @@
-//! The C interface of PKCS#11 3.2 over a [`Token`](jeton_words::token::Token). [`module!`] makes the
-//! exported functions of a shared object from it.
+//! The C interface of PKCS#11 3.2 over a [`Token`](jeton_words::token::Token). [`module!`] makes
+//! the exported functions of a shared object from it.
 //!
 //! Each file with functions of PKCS#11 implements a section of the specification's chapter
 //! "Functions", a part of a section, or two sections that differ only in the direction. Each

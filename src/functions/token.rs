@@ -1,6 +1,6 @@
-//! The module as the C interface and the agent call it: the functions of PKCS#11 with arguments that
-//! were read and checked. A function of an operation calls a session in one line, so it is here.
-//! The other functions are in the files of their chapters.
+//! The module as the C interface and the agent call it: the functions of PKCS#11 with arguments
+//! that were read and checked. A function of an operation calls a session in one line, so it is
+//! here. The other functions are in the files of their chapters.
 
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};

@@ -26,8 +26,8 @@ use crate::token::Token;
 
 impl Module {
     /// `C_WrapKeyAuthenticated`. The data length in a parameter of CCM is ignored, because the key
-    /// gives the length. Writes the nonce and the tag into the parameter. Returns the number of bytes written, or the length of the result
-    /// for [`Output::Length`].
+    /// gives the length. Writes the nonce and the tag into the parameter. Returns the number of
+    /// bytes written, or the length of the result for [`Output::Length`].
     #[allow(clippy::too_many_arguments, reason = "the specification's")]
     pub fn wrap_key_authenticated(
         &self,

@@ -22,7 +22,8 @@ jeton_abi::module!(
     Module,
     Hooks {
         new: Module::new,
-        // SAFETY: these are functions of this library, which is never unmapped (build.rs: nodelete).
+        // SAFETY: these are functions of this library, which is never unmapped (build.rs:
+        // nodelete).
         register: || unsafe { at_fork(hold, release, forget_parent) },
         prepare: fork::prepare,
         hold: fork::hold,

@@ -105,8 +105,8 @@ pub unsafe fn C_EncryptMessageBegin<T: Token>(
     })
 }
 
-/// Encrypts a part of a message. Reads the parameter only with the last part, for the tag: the nonce
-/// was read when the message began.
+/// Encrypts a part of a message. Reads the parameter only with the last part, for the tag: the
+/// nonce was read when the message began.
 pub unsafe fn C_EncryptMessageNext<T: Token>(
     entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
@@ -120,7 +120,8 @@ pub unsafe fn C_EncryptMessageNext<T: Token>(
 ) -> CK_RV {
     let (part, out) = (In(input, input_len), Out(output, output_len));
     if flags != CKF_END_OF_MESSAGE {
-        // SAFETY: the contract of PKCS#11 for pPlaintextPart and pCiphertextPart with their lengths.
+        // SAFETY: the contract of PKCS#11 for pPlaintextPart and pCiphertextPart with their
+        // lengths.
         return entry.call_in(Function::C_EncryptMessageNext, handle, |token, session| unsafe {
             no_flags(flags)?;
             transform(part, out, |part, out| token.encrypt_message_next(session, part, out))
@@ -220,7 +221,8 @@ pub unsafe fn C_DecryptMessageNext<T: Token>(
 ) -> CK_RV {
     let (part, out) = (In(input, input_len), Out(output, output_len));
     if flags != CKF_END_OF_MESSAGE {
-        // SAFETY: the contract of PKCS#11 for pCiphertextPart and pPlaintextPart with their lengths.
+        // SAFETY: the contract of PKCS#11 for pCiphertextPart and pPlaintextPart with their
+        // lengths.
         return entry.call_in(Function::C_DecryptMessageNext, handle, |token, session| unsafe {
             no_flags(flags)?;
             transform(part, out, |part, out| token.decrypt_message_next(session, part, out))
