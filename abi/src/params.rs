@@ -6,7 +6,7 @@
 //! another error. The data that a parameter points to is copied after its length was checked
 //! against a limit.
 
-use std::mem::size_of;
+use std::mem::{ManuallyDrop, size_of};
 
 use cryptoki_sys::*;
 use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
@@ -55,8 +55,7 @@ pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism
     Ok(Mechanism { info: given.info, params: unsafe { given.parse() }? })
 }
 
-/// Runs `work` with the mechanism of [`mechanism`]. A mechanism without a parameter is not parsed,
-/// and has nothing to free.
+/// Runs `work` with the mechanism of [`mechanism`]. A mechanism without a parameter is not parsed.
 ///
 /// # Safety
 ///
@@ -69,7 +68,8 @@ pub(crate) unsafe fn with_mechanism(
     // SAFETY: the caller's promise.
     let given = unsafe { Given::read(pointer) }?;
     if given.info.shape == Shape::None {
-        return work(&Mechanism { info: given.info, params: Params::None });
+        // `None` has nothing to free, but the compiler does not know that after the call.
+        return work(&ManuallyDrop::new(Mechanism { info: given.info, params: Params::None }));
     }
     // SAFETY: the caller's promise.
     work(&Mechanism { info: given.info, params: unsafe { given.parse() }? })
