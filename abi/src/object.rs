@@ -122,6 +122,7 @@ struct Wanted {
 
 impl Wanted {
     /// Returns the place of an attribute, and a copy.
+    #[inline]
     fn attribute(&self, index: usize) -> (*mut CK_ATTRIBUTE, CK_ATTRIBUTE) {
         assert!(index < self.count);
         // SAFETY: `index` is below the number of attributes.
@@ -130,16 +131,23 @@ impl Wanted {
 }
 
 impl Attributes for Wanted {
+    #[inline]
     fn count(&self) -> usize {
         self.count
     }
 
+    #[inline]
     fn asked(&self, index: usize) -> (AttributeType, Room) {
         let (_, given) = self.attribute(index);
-        // SAFETY: the value of an attribute of the template.
-        (attribute_type(given.type_), unsafe { room(&given, TEMPLATES.contains(&given.type_)) })
+        let room = match given.pValue.is_null() || !TEMPLATES.contains(&given.type_) {
+            true => room(&given),
+            // SAFETY: the value of an attribute of the template.
+            false => unsafe { room_of_array(&given) },
+        };
+        (attribute_type(given.type_), room)
     }
 
+    #[inline]
     fn tell(&mut self, index: usize, value: Result<AttributeView<'_>>) {
         let (place, given) = self.attribute(index);
         // SAFETY: an attribute of the template, which is writable, and so is its value.
@@ -152,26 +160,31 @@ impl Attributes for Wanted {
     }
 }
 
-/// Returns the room for a value. An array may have more attributes than those of a template.
+/// Returns the room for a value that is no array.
+#[inline]
+fn room(given: &CK_ATTRIBUTE) -> Room {
+    if given.pValue.is_null() { Room::Length } else { Room::Bytes(room_len(given)) }
+}
+
+/// Returns the length of the caller's buffer. `CK_UNAVAILABLE_INFORMATION` may be left from an
+/// earlier call. It is not a length.
+#[inline]
+fn room_len(given: &CK_ATTRIBUTE) -> u64 {
+    if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) }
+}
+
+/// Returns the room for a template. The types in it are "ignored on input".
 ///
 /// # Safety
 ///
-/// The value is readable if it is an array of attributes.
-unsafe fn room(given: &CK_ATTRIBUTE, is_array: bool) -> Room {
-    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is not a length.
-    let len = if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) };
-    match (given.pValue.is_null(), is_array) {
-        (true, _) => Room::Length,
-        (false, false) => Room::Bytes(len),
-        (false, true) => {
-            let count = usize::try_from(len).unwrap_or_default() / size_of::<CK_ATTRIBUTE>();
-            let first = given.pValue.cast::<CK_ATTRIBUTE>();
-            // The types of the inner attributes are "ignored on input".
-            // SAFETY: the caller's promise.
-            let inner = |index| unsafe { room(&first.add(index).read_unaligned(), false) };
-            Room::Template((0..count.min(MAX_ATTRIBUTES)).map(inner).collect())
-        }
-    }
+/// The value is not `NULL`, and readable.
+#[cold]
+unsafe fn room_of_array(given: &CK_ATTRIBUTE) -> Room {
+    let count = usize::try_from(room_len(given)).unwrap_or_default() / size_of::<CK_ATTRIBUTE>();
+    let first = given.pValue.cast::<CK_ATTRIBUTE>();
+    // SAFETY: the caller's promise.
+    let inner = |index| unsafe { room(&first.add(index).read_unaligned()) };
+    Room::Template((0..count.min(MAX_ATTRIBUTES)).map(inner).collect())
 }
 
 /// Fills one attribute and writes its length.
@@ -180,6 +193,7 @@ unsafe fn room(given: &CK_ATTRIBUTE, is_array: bool) -> Room {
 ///
 /// `given` is a copy of the attribute at `place`. The attribute is writable, and so is the memory
 /// that it points to.
+#[inline]
 unsafe fn tell(
     place: *mut CK_ATTRIBUTE,
     given: &CK_ATTRIBUTE,
@@ -206,9 +220,7 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
     if given.pValue.is_null() {
         return Ok((length(needed), Ok(())));
     }
-    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is not a length.
-    let room = if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) };
-    if room < needed as u64 {
+    if room_len(given) < needed as u64 {
         return Err(Error::BufferTooSmall { needed });
     }
     let within = match view {
