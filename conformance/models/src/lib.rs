@@ -82,8 +82,10 @@ pub mod object {
     }
 }
 
+type Handlers = [fn(); 3];
+
 /// The handlers of the process: before a fork, after it in the parent, and after it in the child.
-static HANDLERS: std::sync::Mutex<Option<[fn(); 3]>> = std::sync::Mutex::new(None);
+static HANDLERS: std::sync::Mutex<Option<Handlers>> = std::sync::Mutex::new(None);
 
 /// fork(2): a new thread becomes the child, and continues with copies of the current values of the
 /// atomics.
@@ -123,7 +125,7 @@ pub mod abi {
 
     /// Registers the handlers, as pthread_atfork(3) does.
     fn register() -> bool {
-        let handlers: [fn(); 3] = [|| ENTRY.hold(), || ENTRY.release(), || ENTRY.forget_parent()];
+        let handlers: crate::Handlers = [|| ENTRY.hold(), || ENTRY.release(), || ENTRY.forget_parent()];
         *crate::HANDLERS.lock().expect("one thread at a time") = Some(handlers);
         true
     }
