@@ -18,7 +18,7 @@ use crate::slot::{MechanismInfo, SlotInfo, TokenInfo};
 use crate::template::Template;
 
 /// Calls a macro with the table of functions. A row has the name of the function, the name of the
-/// method, its arguments with their kinds (see [`argument`]), and its answer.
+/// method, its arguments with their kinds (see `argument!`), and its answer.
 ///
 /// `C_GetAttributeValue` and `C_DeriveKey` write into what they are given, so they are not here but
 /// in the trait. `C_Initialize`, `C_Finalize`, `C_GetInfo`, the function lists and the two functions

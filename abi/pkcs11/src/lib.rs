@@ -1,5 +1,5 @@
 //! `libjeton_pkcs11.so`: the C interface of PKCS#11 3.2 over the core's
-//! [`Module`](jeton::functions::Module).
+//! [`Module`].
 
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 #![allow(clippy::missing_safety_doc, reason = "the contract of PKCS#11 holds for every exported function")]
