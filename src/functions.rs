@@ -4,8 +4,7 @@
 //! A process builds the module once. It survives `C_Finalize`, and the next `C_Initialize` uses it
 //! again. So a late call of another thread finds closed sessions, never freed memory. The methods
 //! of the module are functions of PKCS#11, with a file for each chapter. The functions of an
-//! operation are methods of [`Session`](crate::session::Session) and
-//! [`Operation`](crate::session::Operation): see [`Module::with_session`].
+//! operation are in the file `token.rs`; they call a [`Session`](crate::session::Session).
 
 use std::cmp;
 use std::collections::{HashSet, VecDeque};
@@ -40,6 +39,7 @@ mod scan;
 mod session;
 mod slot;
 mod state;
+mod token;
 mod tokens;
 mod wrap;
 mod wrap_aes;
@@ -53,7 +53,6 @@ pub use jeton_words::general::Threads;
 pub use jeton_words::operation::Output;
 pub use jeton_words::session::{Access, SessionInfo, User};
 pub use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
-pub use jeton_words::wrap::Authenticated;
 
 use tokens::{Application, SlotToken};
 
@@ -202,11 +201,6 @@ impl Module {
         }
         let tokens = self.state()?;
         tokens.known(slot)?.ok_or(Error::TokenNotRecognized)?.client(&tokens, &self.application)
-    }
-
-    /// Returns the error of an invalid session handle, or `None` for a valid one.
-    pub fn no_session(&self, session: SessionHandle) -> Option<Error> {
-        self.access(session).err()
     }
 
     /// Returns the token and the rights of a session, for work that does not lock the session.

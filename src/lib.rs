@@ -1,7 +1,8 @@
 //! Jeton's core: the semantics of PKCS#11 in Rust, without C pointers.
 //!
-//! The shared library `libjeton_pkcs11.so` (package `jeton-pkcs11`, `abi/`) reads the pointers of a
-//! C caller and calls this crate. The tool `jeton` administers token files through [`admin`].
+//! The shared library `libjeton_pkcs11.so` (package `jeton-pkcs11`, `abi/pkcs11/`) reads the
+//! pointers of a C caller and calls this crate. The tool `jeton` administers token files through
+//! [`admin`].
 //!
 //! # A tour, from the caller down
 //!

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use jeton_secret::{Secret, try_boxed};
+use jeton_words::operation::CryptMechanism;
 use jeton_words::session::Access;
+use jeton_words::token::Function;
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
@@ -11,7 +13,7 @@ use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
-use crate::mechanism::{Action, MacFunction, Mechanism, MechanismWord, Params, row_of, rule, scheme};
+use crate::mechanism::{Action, MacFunction, Mechanism, Params, row_of, rule, scheme};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::policy::Rights;
@@ -40,15 +42,14 @@ pub(crate) mod table;
 pub(crate) mod tls;
 mod verify_signature;
 
-pub use crypt::Crypting;
-pub use digest::Digesting;
-pub use jeton_words::operation::CryptParams;
-pub use message::Messages;
-pub use operation::{Absorb, Engine, Operation, Phase};
-pub use operations::Operations;
-pub use recover::Recovering;
-pub use sign::{Signature, Signing, Verifying};
-pub use verify_signature::VerifyingSignature;
+pub(crate) use crypt::Crypting;
+pub(crate) use digest::Digesting;
+pub(crate) use message::Messages;
+pub(crate) use operation::{Engine, Operation, Phase};
+pub(crate) use operations::Operations;
+pub(crate) use recover::Recovering;
+pub(crate) use sign::{Signature, Signing, Verifying};
+pub(crate) use verify_signature::VerifyingSignature;
 
 use crypt::RsaHalf;
 use find::Find;
@@ -76,12 +77,12 @@ pub struct Session {
     /// The memory of the session itself, in the quota of the application.
     _memory: Option<Permit>,
     /// The operations.
-    pub operations: Operations,
+    pub(crate) operations: Operations,
 }
 
 /// A session without its operations, for the functions that use one of them.
 #[derive(Clone, Copy)]
-pub struct Owner<'a> {
+pub(crate) struct Owner<'a> {
     pub(crate) handle: SessionHandle,
     pub(crate) token: &'a Arc<ClientToken>,
     pub(crate) access: Access,
@@ -185,11 +186,6 @@ impl Session {
         }
     }
 
-    /// Returns whether the active signature is a one-time password: its output has pointers.
-    pub fn signs_otp(&self) -> bool {
-        self.operations.sign.uses().is_some_and(|(word, _)| matches!(row_of(word).action, Action::Otp))
-    }
-
     /// Returns the number of logins of the user that the application has ended on the token. The
     /// handles of private objects have it.
     pub fn logouts(&self) -> u64 {
@@ -213,7 +209,7 @@ impl Session {
     }
 
     /// `C_DigestInit`
-    pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
+    pub(crate) fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
         let Action::Digest(hash) = row_of(mechanism.info).action else { return Err(Error::MechanismInvalid) };
         let digest = &mut self.operations.digest;
         digest.end_saved();
@@ -227,7 +223,7 @@ impl Session {
 
     /// `C_SignInit`
     #[inline]
-    pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+    pub(crate) fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { handle, token, access, pending, operations, .. } = self;
         let start = Start { token, access: *access, mechanism, key, usage: Usage::SIGN };
         start.arm(&mut operations.sign, |object| match (row_of(mechanism.info).action, pending) {
@@ -259,13 +255,13 @@ impl Session {
     }
 
     /// `C_SignRecoverInit`
-    pub fn sign_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+    pub(crate) fn sign_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::SIGN_RECOVER);
         start.arm(&mut operations.sign_recover, |key| start.signing(&key))
     }
 
     /// `C_VerifyInit`
-    pub fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+    pub(crate) fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY);
         start.arm(&mut operations.verify, |object| match row_of(mechanism.info).action {
             Action::Otp => Otp::verifying(start.token, mechanism, key, object).map(Verifying::Otp),
@@ -274,7 +270,7 @@ impl Session {
     }
 
     /// `C_VerifySignatureInit`
-    pub fn verify_signature_init(
+    pub(crate) fn verify_signature_init(
         &mut self,
         mechanism: &Mechanism,
         key: ObjectHandle,
@@ -289,7 +285,7 @@ impl Session {
     }
 
     /// `C_VerifyRecoverInit`
-    pub fn verify_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+    pub(crate) fn verify_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY_RECOVER);
         start.arm(&mut operations.verify_recover, |key| {
             let padded = scheme::encryption(mechanism)? == Encryption::Pkcs1;
@@ -298,22 +294,21 @@ impl Session {
     }
 
     /// `C_EncryptInit`
-    pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Encrypt, mechanism.info, (&mechanism.params).into(), key)
+    pub(crate) fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+        self.crypt_init(Direction::Encrypt, mechanism.into(), key)
     }
 
     /// `C_DecryptInit`
-    pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Decrypt, mechanism.info, (&mechanism.params).into(), key)
+    pub(crate) fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+        self.crypt_init(Direction::Decrypt, mechanism.into(), key)
     }
 
     /// `C_EncryptInit`, `C_DecryptInit`
     #[inline]
-    pub fn crypt_init(
+    pub(crate) fn crypt_init(
         &mut self,
         direction: Direction,
-        info: &'static MechanismWord,
-        params: CryptParams<'_>,
+        CryptMechanism { info, params }: CryptMechanism<'_>,
         key: ObjectHandle,
     ) -> Result<()> {
         self.token.poll_occasionally()?;
@@ -343,26 +338,31 @@ impl Session {
     }
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`
-    pub fn crypt_update(&mut self, direction: Direction, input: &[u8], out: Output<'_>) -> Result<usize> {
+    pub(crate) fn crypt_update(
+        &mut self,
+        direction: Direction,
+        input: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
         let operation = self.operations.crypt(direction);
         operation.follow_key(&self.token, self.access)?;
         operation.crypt_update(input, out)
     }
 
     /// `C_MessageSignInit`
-    pub fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+    pub(crate) fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_SIGN);
         start.arm(&mut operations.message_sign, |key| start.signing(&key))
     }
 
     /// `C_MessageVerifyInit`
-    pub fn message_verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+    pub(crate) fn message_verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_VERIFY);
         start.arm(&mut operations.message_verify, |key| verifying(start.token, mechanism, &key))
     }
 
     /// `C_MessageEncryptInit`, `C_MessageDecryptInit`
-    pub fn message_crypt_init(
+    pub(crate) fn message_crypt_init(
         &mut self,
         direction: Direction,
         mechanism: &Mechanism,
@@ -383,7 +383,7 @@ impl Session {
     }
 
     /// Returns the session without its operations, and the operations.
-    pub fn split(&mut self) -> (Owner<'_>, &mut Operations) {
+    pub(crate) fn split(&mut self) -> (Owner<'_>, &mut Operations) {
         let Self { handle, token, access, operations, .. } = self;
         (Owner { handle: *handle, token, access: *access }, operations)
     }
@@ -447,6 +447,21 @@ impl Operations {
         match direction {
             Direction::Encrypt => &mut self.message_encrypt,
             Direction::Decrypt => &mut self.message_decrypt,
+        }
+    }
+
+    /// Returns the operation that a function with the parameter of a message continues.
+    pub(crate) fn with_parameter(&mut self, function: Function) -> Option<(&mut Operation<Messages>, Phase)> {
+        match function {
+            Function::C_EncryptMessage | Function::C_EncryptMessageBegin => {
+                Some((&mut self.message_encrypt, Phase::Begin))
+            }
+            Function::C_DecryptMessage | Function::C_DecryptMessageBegin => {
+                Some((&mut self.message_decrypt, Phase::Begin))
+            }
+            Function::C_EncryptMessageEnd => Some((&mut self.message_encrypt, Phase::Continue)),
+            Function::C_DecryptMessageEnd => Some((&mut self.message_decrypt, Phase::Continue)),
+            _ => None,
         }
     }
 }

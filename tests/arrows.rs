@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 10] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 25] = [
+const PACKAGES: [(&str, &str); 26] = [
     ("names/types", ""),
     ("names", "names/types"),
     ("secret", ""),
@@ -36,17 +36,18 @@ const PACKAGES: [(&str, &str); 25] = [
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
     (".", "names secret words tests/child tests/programs tests/vectors"),
-    ("abi", ". names secret words tests/child tests/programs"),
+    ("abi", "names names/types secret words"),
+    ("abi/pkcs11", ". abi names secret tests/child tests/programs"),
     ("agent/wire", "names names/types"),
     ("agent/client", "names names/types agent/wire"),
-    ("agent", ". abi agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
+    ("agent", ". abi/pkcs11 agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
     ("tool/pki", "client"),
     ("driver/laboratory", ""),
     ("client/rustls", "client client/peers tests/child tests/programs"),
     ("conformance", "client client/peers names tests/child tests/programs tests/vectors"),
     (
         "driver",
-        "abi benches conformance client driver/laboratory client/peers tool/pki client/rustls tests/child \
+        "abi/pkcs11 benches conformance client driver/laboratory client/peers tool/pki client/rustls tests/child \
          tests/programs",
     ),
     ("tool/formats", "client"),
@@ -56,12 +57,15 @@ const PACKAGES: [(&str, &str); 25] = [
         ". agent/wire client client/peers secret tool/pki tests/child tests/programs tool/formats tool/migrate",
     ),
     ("conformance/models", ". secret words"),
-    ("conformance/fuzz", ". names abi agent agent/wire client tests/vectors tool/formats tool/migrate"),
-    ("benches", ". abi client driver/laboratory client/peers tests/child"),
+    (
+        "conformance/fuzz",
+        ". names abi/pkcs11 agent agent/wire client tests/vectors tool/formats tool/migrate",
+    ),
+    ("benches", ". abi/pkcs11 client driver/laboratory client/peers tests/child"),
 ];
 
 /// The packages that users install. They link only each other.
-const PRODUCTS: &str = ". abi agent agent/client agent/wire client client/peers client/rustls names names/types secret \
+const PRODUCTS: &str = ". abi abi/pkcs11 agent agent/client agent/wire client client/peers client/rustls names names/types secret \
     words tool tool/formats tool/migrate tool/pki";
 
 /// The folders whose files import each other without circles.

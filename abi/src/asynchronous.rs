@@ -5,34 +5,36 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use cryptoki_sys::{
     CK_ASYNC_DATA, CK_BYTE, CK_INVALID_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_UTF8CHAR,
 };
-use jeton::error::{Error, Result, require};
-use jeton::functions::{AsyncFunction, Completed};
+use jeton_words::asynchronous::{AsyncFunction, Completed};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::token::{Function, Token};
 
-use crate::call::{call_in, in_template};
+use crate::call::{Entry, answered, in_template};
 use crate::input::Place;
-use crate::number::{length, narrow, session, wide};
+use crate::number::{length, narrow, wide};
 
 /// The maximum number of bytes that the module reads of a function name. The longest name of a
 /// function that can be pending has 18 bytes with its NUL.
 const MAX_NAME: usize = 32;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_AsyncComplete(
+pub unsafe fn C_AsyncComplete<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     name: *mut CK_UTF8CHAR,
     result: *mut CK_ASYNC_DATA,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_AsyncComplete, handle, |token, session| {
         let place = Place::at(result)?;
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
         let function = function.ok_or(Error::OperationNotInitialized)?;
         let (data, outcome) = match function {
             AsyncFunction::GenerateKey | AsyncFunction::GenerateKeyPair => {
-                (keys(module.async_complete(session(handle), function).map_err(in_template)?), Ok(()))
+                let completed = token.async_complete(session, function).map_err(in_template);
+                (keys(answered(completed)?), Ok(()))
             }
             AsyncFunction::Sign | AsyncFunction::SignFinal => {
-                let (buffer, outcome) = module.async_signature(session(handle), function)?;
+                let (buffer, outcome) = answered(token.async_signature(session, function))?;
                 let buffer = with_exposed_provenance_mut(buffer);
                 if let Ok(signature) = &outcome {
                     // SAFETY: PKCS#11 3.2, C_AsyncComplete: the buffer "remains available to the
@@ -45,21 +47,22 @@ pub(crate) unsafe extern "C" fn C_AsyncComplete(
         };
         // SAFETY: the contract of PKCS#11 for pResult.
         unsafe { place.put(data) };
-        outcome
+        answered(outcome)
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_AsyncGetID(
+pub unsafe fn C_AsyncGetID<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     name: *mut CK_UTF8CHAR,
     id: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_AsyncGetID, handle, |token, session| {
         let place = Place::at(id)?;
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
-        let id = module.async_id(session(handle), function.ok_or(Error::OperationNotInitialized)?)?;
+        let function = function.ok_or(Error::OperationNotInitialized)?;
+        let id = answered(token.async_id(session, function))?;
         // SAFETY: the contract of PKCS#11 for pulID.
         unsafe { place.put(narrow(id)) };
         Ok(())
@@ -67,18 +70,19 @@ pub(crate) unsafe extern "C" fn C_AsyncGetID(
 }
 
 /// The buffer is "ignored": no function that has a number has an output buffer.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_AsyncJoin(
+pub unsafe fn C_AsyncJoin<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     name: *mut CK_UTF8CHAR,
     id: CK_ULONG,
     _: *mut CK_BYTE,
     _: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_AsyncJoin, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
-        module.async_join(session(handle), function.ok_or(Error::SavedStateInvalid)?, wide(id))
+        let function = function.ok_or(Error::SavedStateInvalid)?;
+        answered(token.async_join(session, function, wide(id)))
     })
 }
 

@@ -1,262 +1,319 @@
-//! The entry to the core: finds the module, catches panics, and converts the result to a `CK_RV`.
+//! The entry to the token: finds it, catches panics, and converts the result to a `CK_RV`.
 //!
-//! The module is built once in a process and never freed, so a call that races with `C_Finalize`
-//! reads valid memory. `C_Finalize` hides the module from later calls, and the next `C_Initialize`
-//! shows it again. A forked child starts without a module: it must not touch its parent's locks and
+//! The token is built once in a process and never freed, so a call that races with `C_Finalize`
+//! reads valid memory. `C_Finalize` hides the token from later calls, and the next `C_Initialize`
+//! shows it again. A forked child starts without a token: it must not touch its parent's locks and
 //! files.
 
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::null_mut;
+use std::ptr::{from_ref, null, null_mut, without_provenance_mut};
 use std::time::Duration;
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result, require};
-use jeton::functions::{Module, Threads};
-use jeton::session::Session;
-use jeton::store::fork;
 use jeton_secret::clear_registers;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::SessionHandle;
+use jeton_words::token::{Function, Token};
 use tracing::debug;
 
 use crate::number::session;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, id, sleep};
 
-/// The module that calls use. Null before `C_Initialize` and after `C_Finalize`.
-static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
-/// In [`CURRENT`]: each thread has its own module. It is no address of a module.
-const PER_THREAD: *mut Module = std::ptr::without_provenance_mut(1);
+/// The state of a module: a static of its shared object.
+pub struct Entry<T: 'static> {
+    /// The token that calls use. Null before `C_Initialize` and after `C_Finalize`. [`PER_THREAD`]:
+    /// each thread has its own.
+    current: AtomicPtr<T>,
+    /// The token of this process, kept from one `C_Initialize` to the next.
+    kept: AtomicPtr<T>,
+    /// The parent's token in a forked child. It is unused, but leak checkers must see it as
+    /// reachable.
+    left_behind: AtomicPtr<T>,
+    /// Whether a thread is inside `C_Initialize` or `C_Finalize`.
+    changing: AtomicBool,
+    /// [`REGISTERED`], or the process in which a thread is registering the fork handlers.
+    watching: AtomicU32,
+    hooks: Hooks<T>,
+}
+
+/// What an entry needs to know of its token.
+pub struct Hooks<T> {
+    /// Returns a token that is not initialised.
+    pub new: fn() -> T,
+    /// Registers handlers that call [`Entry::hold`], [`Entry::release`] and
+    /// [`Entry::forget_parent`]. Returns whether it succeeds.
+    pub register: fn() -> bool,
+    /// Runs before the first `C_Initialize`.
+    pub prepare: fn() -> Result<()>,
+    /// Runs before a fork. The same thread calls `release` after the fork, in the parent and in the
+    /// child.
+    pub hold: unsafe fn(),
+    /// Runs after a fork.
+    pub release: unsafe fn(),
+    /// Runs in the child of a fork. It must be async-signal-safe, because another thread of the
+    /// parent may have held any lock.
+    pub forget: fn(),
+}
+
 thread_local! {
-    static OF_THREAD: Cell<*const Module> = const { Cell::new(std::ptr::null()) };
-    /// The number of registrations whose [`hold`] ran in this thread without its [`release`].
+    static OF_THREAD: Cell<*const ()> = const { Cell::new(null()) };
+    /// The number of registrations whose [`Entry::hold`] ran in this thread without its
+    /// [`Entry::release`].
     static HOLDS: Cell<u32> = const { Cell::new(0) };
 }
-/// The module of this process, kept from one `C_Initialize` to the next.
-static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
-/// The parent's module in a forked child. It is unused, but leak checkers must see it as reachable.
-#[used]
-static LEFT_BEHIND: AtomicPtr<Module> = AtomicPtr::new(null_mut());
-/// Whether a thread is inside `C_Initialize` or `C_Finalize`.
-static CHANGING: AtomicBool = AtomicBool::new(false);
-/// [`REGISTERED`], or the process in which a thread is registering the fork handlers.
-static WATCHING: AtomicU32 = AtomicU32::new(0);
+/// The address in [`Entry::current`] if each thread has its own token. It is no address of a token.
+const PER_THREAD: usize = 1;
 /// No process has this number.
 const REGISTERED: u32 = u32::MAX;
 
 /// The time between two checks whether another thread has left `C_Initialize` or `C_Finalize`.
 const RETRY: Duration = Duration::from_millis(1);
 
-// Checks that threads may share the module: `AtomicPtr` does not require this of its target.
-const _: () = {
-    const fn shared<T: Send + Sync>() {}
-    shared::<Module>();
-};
-
-/// Runs the body of an exported function on the module.
-pub(crate) fn call(work: impl FnOnce(&Module) -> Result<()>) -> CK_RV {
-    guarded(|| work(module()?))
+/// Why a call of a session failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// An argument was refused, and the token was not called.
+    Argument(Error),
+    /// The token failed.
+    Token(Error),
 }
 
-/// Runs the body of an exported function that uses operations of a session. No other call uses the
-/// session meanwhile. An invalid session handle takes precedence over every other error, because
-/// the body is not run.
-pub(crate) fn call_session(
-    handle: CK_SESSION_HANDLE,
-    work: impl FnOnce(&mut Session) -> Result<()>,
-) -> CK_RV {
-    guarded(|| module()?.with_session(session(handle), work))
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Argument(error)
+    }
 }
 
-/// Runs the body of another exported function of a session. The module looks the session up where
-/// it needs the session. An invalid session handle takes precedence over every other error except
-/// `GeneralError` and `HostMemory`. PKCS#11 3.2, "Function return values": the codes for session
-/// handles follow directly after the universal codes.
-pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&Module) -> Result<()>) -> CK_RV {
-    call(|module| match work(module) {
-        Ok(()) => Ok(()),
-        Err(error @ (Error::GeneralError | Error::HostMemory)) => Err(error),
-        // Check the session only after an error, so that a correct call does not pay for it.
-        Err(error) => Err(module.no_session(session(handle)).unwrap_or(error)),
-    })
+/// Marks the answer of a token, whose errors are final.
+#[inline]
+pub(crate) fn answered<A>(answer: Result<A>) -> Result<A, Failure> {
+    answer.map_err(Failure::Token)
 }
 
-/// Returns the code of a function that always has the same result. Before `C_Initialize` the result
-/// is `CKR_CRYPTOKI_NOT_INITIALIZED`.
-pub(crate) fn always(answer: CK_RV) -> CK_RV {
-    if module().is_ok() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
+impl<T: Sync> Entry<T> {
+    /// Returns the state of a module before the first `C_Initialize`.
+    pub const fn new(hooks: Hooks<T>) -> Self {
+        Self {
+            current: AtomicPtr::new(null_mut()),
+            kept: AtomicPtr::new(null_mut()),
+            left_behind: AtomicPtr::new(null_mut()),
+            changing: AtomicBool::new(false),
+            watching: AtomicU32::new(0),
+            hooks,
+        }
+    }
+
+    /// Runs the body of an exported function without a session.
+    pub(crate) fn call(&self, function: Function, work: impl FnOnce(&T) -> Result<()>) -> CK_RV {
+        guarded(|| function.name(), || work(self.token()?))
+    }
+
+    /// Returns the code of a function that always has the same result. Before `C_Initialize` the
+    /// result is `CKR_CRYPTOKI_NOT_INITIALIZED`.
+    pub(crate) fn always(&self, answer: CK_RV) -> CK_RV {
+        if self.token().is_ok() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
+    }
+
+    /// `C_Initialize`: builds the token of this process at the first call, starts it, and shows it
+    /// to later calls.
+    pub(crate) fn initialize(&self, start: impl FnOnce(&T) -> Result<()>) -> Result<()> {
+        self.watch_forks()?;
+        let _turn = Turn::take(&self.changing);
+        require(self.token().is_err(), Error::AlreadyInitialized)?;
+        // This thread has the turn, so no thread opens a file before `prepare` is done.
+        (self.hooks.prepare)()?;
+        let token = self.kept();
+        start(token)?;
+        self.current.store(from_ref(token).cast_mut(), Ordering::Release);
+        Ok(())
+    }
+
+    /// `C_Finalize`: hides the token, then stops it.
+    pub(crate) fn finalize(&self, stop: impl FnOnce(&T) -> Result<()>) -> Result<()> {
+        let _turn = Turn::take(&self.changing);
+        let token = self.token()?;
+        self.current.store(null_mut(), Ordering::Release);
+        stop(token)
+    }
+
+    #[inline]
+    pub(crate) fn token(&self) -> Result<&T> {
+        let current = self.current.load(Ordering::Acquire);
+        if current.addr() > PER_THREAD {
+            // SAFETY: `initialize` stored it: the token of `kept`, which lives as long as the
+            // process.
+            return Ok(unsafe { &*current });
+        }
+        of_thread(current)
+    }
+
+    /// From now on, every thread of this process calls the functions with a token of its own, which
+    /// [`with_token`] passes. The agent serves its applications in this way. `C_Initialize` and
+    /// `C_Finalize` must not be called.
+    pub fn serve_applications(&self) {
+        self.current.store(without_provenance_mut(PER_THREAD), Ordering::Release);
+    }
+
+    /// Returns the address at which a buffer begins for the application. The memory of an
+    /// application of the agent lies elsewhere.
+    pub(crate) fn start_of(&self, buffer: *const u8) -> usize {
+        let is_elsewhere = self.current.load(Ordering::Relaxed).addr() == PER_THREAD;
+        if is_elsewhere { 0 } else { buffer.expose_provenance() }
+    }
+
+    /// Returns the token of this process. Only the owner of the [`Turn`] calls this, so the token
+    /// is built once.
+    fn kept(&self) -> &'static T {
+        // SAFETY: null, or the address of a token leaked below, which is never freed.
+        if let Some(token) = unsafe { self.kept.load(Ordering::Acquire).as_ref() } {
+            return token;
+        }
+        let token: &'static T = Box::leak(Box::new((self.hooks.new)()));
+        self.kept.store(from_ref(token).cast_mut(), Ordering::Release);
+        token
+    }
+
+    /// Registers the fork handlers before the first [`Turn`]. Other threads wait for it. A `Once`
+    /// is not used, because a child that is forked meanwhile would find it half done. Such a child
+    /// registers them itself, perhaps for the second time.
+    fn watch_forks(&self) -> Result<()> {
+        let own = id();
+        loop {
+            match self.watching.load(Ordering::Acquire) {
+                REGISTERED => return Ok(()),
+                process if process == own => sleep(RETRY),
+                before => {
+                    let won =
+                        self.watching.compare_exchange(before, own, Ordering::AcqRel, Ordering::Acquire);
+                    if won.is_err() {
+                        continue;
+                    }
+                    let registered = (self.hooks.register)();
+                    self.watching.store(if registered { REGISTERED } else { 0 }, Ordering::Release);
+                    require(registered, Error::HostMemory)?;
+                }
+            }
+        }
+    }
+
+    /// Runs before a fork. Only the first of two registrations locks the mutexes.
+    pub fn hold(&self) {
+        if HOLDS.replace(HOLDS.get() + 1) == 0 {
+            // SAFETY: the same thread calls `release` after the fork.
+            unsafe { (self.hooks.hold)() }
+        }
+    }
+
+    /// Runs after a fork in the parent. [`hold`](Self::hold) ran before it in the same thread.
+    pub fn release(&self) {
+        if HOLDS.replace(HOLDS.get().saturating_sub(1)) == 1 {
+            // SAFETY: `hold` ran in this thread.
+            unsafe { (self.hooks.release)() }
+        }
+    }
+
+    /// Runs in the child of a fork. It is async-signal-safe: see [`Hooks::forget`].
+    pub fn forget_parent(&self) {
+        self.current.store(null_mut(), Ordering::Release);
+        let parents = self.kept.load(Ordering::Acquire);
+        if !parents.is_null() {
+            self.left_behind.store(parents, Ordering::Release);
+        }
+        self.kept.store(null_mut(), Ordering::Release);
+        self.changing.store(false, Ordering::Release);
+        (self.hooks.forget)();
+        jeton_secret::forget_parent();
+        self.release();
+    }
+}
+
+impl<T: Token> Entry<T> {
+    /// Runs the body of an exported function with a session. If an argument is refused, the token
+    /// says which error the caller gets, and ends what the function ends.
+    #[inline(always)]
+    pub(crate) fn call_in(
+        &self,
+        function: Function,
+        handle: CK_SESSION_HANDLE,
+        work: impl FnOnce(&T, SessionHandle) -> Result<(), Failure>,
+    ) -> CK_RV {
+        let body = || {
+            let (token, session) = (self.token()?, session(handle));
+            work(token, session).map_err(|failure| match failure {
+                Failure::Token(error) => error,
+                Failure::Argument(error) => token.refused(session, function, error),
+            })
+        };
+        guarded(|| function.name(), body)
+    }
 }
 
 /// Runs `work`, catches a panic, and returns the `CK_RV` of the result. Every exported function
-/// that may use a key ends here, so the vector registers are cleared here.
-pub(crate) fn guarded<F: FnOnce() -> Result<()>>(work: F) -> CK_RV {
-    // The core keeps its state valid for later calls even after a panic. A panic is a bug, and the
+/// that may use a key ends here, so the vector registers are cleared here. `name` is that of the
+/// function.
+#[inline(always)]
+pub(crate) fn guarded(name: impl FnOnce() -> &'static str, work: impl FnOnce() -> Result<()>) -> CK_RV {
+    // The token keeps its state valid for later calls even after a panic. A panic is a bug, and the
     // log reports it.
     let code = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => CKR_OK,
-        Ok(Err(error)) => refused(error, type_name::<F>()),
+        Ok(Err(error)) => failed(error, name()),
         Err(payload) => panicked(&*payload),
     };
     clear_registers();
     code
 }
 
-/// `C_Initialize`: builds the module of this process at the first call, starts it, and shows it to
-/// later calls. `threads` says whether the module may create threads.
-pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<()> {
-    watch_forks()?;
-    let _turn = Turn::take();
-    require(module().is_err(), Error::AlreadyInitialized)?;
-    // This thread holds the turn, so no thread opens a file before `prepare` is done.
-    fork::prepare()?;
-    let module = kept();
-    module.set_threads(threads);
-    module.initialize(parameters)?;
-    CURRENT.store(std::ptr::from_ref(module).cast_mut(), Ordering::Release);
-    Ok(())
-}
-
-/// `C_Finalize`: hides the module, then stops it.
-pub(crate) fn finalize() -> Result<()> {
-    let _turn = Turn::take();
-    let module = module()?;
-    CURRENT.store(null_mut(), Ordering::Release);
-    module.finalize()
-}
-
-fn module<'a>() -> Result<&'a Module> {
-    let current = CURRENT.load(Ordering::Acquire);
-    if current.addr() > PER_THREAD.addr() {
-        // SAFETY: `initialize` stored it: the module of `kept`, which lives as long as the process.
-        return Ok(unsafe { &*current });
-    }
-    of_thread(current)
-}
-
-/// Returns the module of this thread, if the process serves several applications.
+/// Returns the token of this thread, if the process serves several applications.
 #[cold]
-fn of_thread<'a>(current: *mut Module) -> Result<&'a Module> {
+fn of_thread<'a, T>(current: *mut T) -> Result<&'a T> {
     require(!current.is_null(), Error::NotInitialized)?;
-    // SAFETY: null, or the module of `with_module`, which waits for this call.
-    unsafe { OF_THREAD.get().as_ref() }.ok_or(Error::NotInitialized)
+    // SAFETY: null, or the token of `with_token`, which waits for this call. A process has one type
+    // of tokens.
+    unsafe { OF_THREAD.get().cast::<T>().as_ref() }.ok_or(Error::NotInitialized)
 }
 
-/// From now on, every thread of this process calls the functions with a module of its own, which
-/// [`with_module`] passes. The agent serves its applications in this way. `C_Initialize` and
-/// `C_Finalize` must not be called.
-pub fn serve_applications() {
-    CURRENT.store(PER_THREAD, Ordering::Release);
-}
-
-/// Runs `work`. Functions of the C interface that `work` calls in this thread use `module`.
-pub fn with_module<T>(module: &Module, work: impl FnOnce() -> T) -> T {
+/// Runs `work`. Functions of the C interface that `work` calls in this thread use `token`, if the
+/// entry [serves applications](Entry::serve_applications).
+pub fn with_token<T: Token, A>(token: &T, work: impl FnOnce() -> A) -> A {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
-            OF_THREAD.set(std::ptr::null());
+            OF_THREAD.set(null());
         }
     }
-    OF_THREAD.set(module);
+    OF_THREAD.set(from_ref(token).cast());
     let _reset = Reset;
     work()
-}
-
-/// Returns the module of this process. Only the owner of the [`Turn`] calls this, so the module is
-/// built once.
-fn kept() -> &'static Module {
-    // SAFETY: KEPT is null or the address of a module leaked below, which is never freed.
-    if let Some(module) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
-        return module;
-    }
-    let module: &'static Module = Box::leak(Box::new(Module::new()));
-    KEPT.store(std::ptr::from_ref(module).cast_mut(), Ordering::Release);
-    module
 }
 
 /// The right to change the state of the library: `C_Initialize` and `C_Finalize` exclude each
 /// other. It is not a mutex, because a child that is forked meanwhile must find it free. The
 /// handler in the child can reset an atomic, but cannot unlock a mutex of another thread.
-struct Turn;
+struct Turn<'a>(&'a AtomicBool);
 
-impl Turn {
-    fn take() -> Self {
-        while CHANGING.swap(true, Ordering::Acquire) {
+impl<'a> Turn<'a> {
+    fn take(changing: &'a AtomicBool) -> Self {
+        while changing.swap(true, Ordering::Acquire) {
             sleep(RETRY);
         }
-        Self
+        Self(changing)
     }
 }
 
-impl Drop for Turn {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        CHANGING.store(false, Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
 }
 
-/// Registers the fork handlers before the first [`Turn`]. Other threads wait for it. A `Once` is
-/// not used, because a child that is forked meanwhile would find it half done. Such a child
-/// registers them itself, perhaps for the second time.
-fn watch_forks() -> Result<()> {
-    let own = id();
-    loop {
-        match WATCHING.load(Ordering::Acquire) {
-            REGISTERED => return Ok(()),
-            process if process == own => sleep(RETRY),
-            before => {
-                if WATCHING.compare_exchange(before, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                    continue;
-                }
-                // SAFETY: these are functions of this library, which is never unmapped (build.rs:
-                // nodelete).
-                let failed = unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(forget_parent)) };
-                WATCHING.store(if failed == 0 { REGISTERED } else { 0 }, Ordering::Release);
-                require(failed == 0, Error::HostMemory)?;
-            }
-        }
-    }
-}
-
-/// Runs before a fork. Only the first of two registrations locks the mutexes.
-unsafe extern "C" fn hold() {
-    if HOLDS.replace(HOLDS.get() + 1) == 0 {
-        // SAFETY: the same thread calls `release` after the fork.
-        unsafe { fork::hold() }
-    }
-}
-
-unsafe extern "C" fn release() {
-    if HOLDS.replace(HOLDS.get().saturating_sub(1)) == 1 {
-        // SAFETY: `hold` ran in this thread.
-        unsafe { fork::release() }
-    }
-}
-
-/// Runs in the child of a fork. It must be async-signal-safe, because another thread of the parent
-/// may have held any lock.
-unsafe extern "C" fn forget_parent() {
-    CURRENT.store(null_mut(), Ordering::Release);
-    let parents = KEPT.load(Ordering::Acquire);
-    if !parents.is_null() {
-        LEFT_BEHIND.store(parents, Ordering::Release);
-    }
-    KEPT.store(null_mut(), Ordering::Release);
-    CHANGING.store(false, Ordering::Release);
-    fork::count();
-    jeton_secret::forget_parent();
-    // SAFETY: the handler that ran before the fork locked these mutexes.
-    unsafe { release() };
-}
-
-/// Returns the code of an error, and logs it. `closure` is the type of the function's body.
+/// Returns the code of an error, and logs it.
 #[cold]
-fn refused(error: Error, closure: &str) -> CK_RV {
-    debug!(function = function_name(closure), ?error, "the call failed");
+fn failed(error: Error, function: &str) -> CK_RV {
+    debug!(function, ?error, "the call failed");
     return_value(error)
-}
-
-/// Returns the name of the function of PKCS#11 that contains a closure.
-fn function_name(closure: &str) -> &str {
-    let name = closure.find("::C_").map_or(closure, |at| &closure[at + 2..]);
-    name.split("::").next().unwrap_or(name)
 }
 
 #[cold]
@@ -360,51 +417,45 @@ const fn return_value(error: Error) -> CK_RV {
 mod tests {
     use super::*;
 
+    fn code(work: impl FnOnce() -> Result<()>) -> CK_RV {
+        guarded(|| "a function", work)
+    }
+
     #[test]
     fn a_panic_becomes_a_general_error() {
-        assert_eq!(guarded(|| panic!("a bug")), CKR_GENERAL_ERROR);
-        assert_eq!(guarded(|| std::panic::panic_any(7_u8)), CKR_GENERAL_ERROR);
-        assert_eq!(guarded(|| Ok(())), CKR_OK);
+        assert_eq!(code(|| panic!("a bug")), CKR_GENERAL_ERROR);
+        assert_eq!(code(|| std::panic::panic_any(7_u8)), CKR_GENERAL_ERROR);
+        assert_eq!(code(|| Ok(())), CKR_OK);
     }
 
     #[test]
     fn an_error_becomes_its_return_code() {
-        assert_eq!(guarded(|| Err(Error::PinIncorrect)), CKR_PIN_INCORRECT);
-        assert_eq!(guarded(|| Err(Error::BufferTooSmall { needed: 7 })), CKR_BUFFER_TOO_SMALL);
+        assert_eq!(code(|| Err(Error::PinIncorrect)), CKR_PIN_INCORRECT);
+        assert_eq!(code(|| Err(Error::BufferTooSmall { needed: 7 })), CKR_BUFFER_TOO_SMALL);
     }
 
     #[test]
-    #[allow(non_snake_case, reason = "the name of a function of PKCS#11")]
-    fn the_log_names_the_function_of_a_failed_call() {
-        fn name_of<F: FnOnce()>(_: F) -> &'static str {
-            function_name(type_name::<F>())
-        }
-        fn within(work: impl FnOnce()) -> &'static str {
-            name_of(|| {
-                work();
-            })
-        }
-        fn C_DigestInit() -> [&'static str; 2] {
-            [name_of(|| ()), within(|| ())]
-        }
-        assert_eq!(C_DigestInit(), ["C_DigestInit"; 2]);
-        assert_eq!(function_name("a_closure"), "a_closure");
-    }
-
-    #[test]
-    fn without_a_module_nothing_is_run() {
-        assert_eq!(call(|_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
-        assert_eq!(call_in(1, |_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
-        assert_eq!(call_session(1, |_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
-        assert_eq!(always(CKR_NO_EVENT), CKR_CRYPTOKI_NOT_INITIALIZED);
+    fn without_a_token_nothing_is_run() {
+        let entry = Entry::new(Hooks {
+            new: || panic!("never built"),
+            register: || true,
+            prepare: || Ok(()),
+            hold: || (),
+            release: || (),
+            forget: || (),
+        });
+        let never = |_: &u8| panic!("never reached");
+        assert_eq!(entry.call(Function::C_GetSlotInfo, never), CKR_CRYPTOKI_NOT_INITIALIZED);
+        assert_eq!(entry.always(CKR_NO_EVENT), CKR_CRYPTOKI_NOT_INITIALIZED);
     }
 
     #[test]
     fn one_thread_at_a_time_has_the_turn() {
+        static CHANGING: AtomicBool = AtomicBool::new(false);
         static INSIDE: AtomicBool = AtomicBool::new(false);
         let enter = || {
             for _ in 0..50 {
-                let _turn = Turn::take();
+                let _turn = Turn::take(&CHANGING);
                 assert!(!INSIDE.swap(true, Ordering::SeqCst));
                 std::thread::yield_now();
                 INSIDE.store(false, Ordering::SeqCst);

@@ -1,36 +1,53 @@
-//! "Encryption functions" and "Decryption functions". Data is copied for the core only if input and
-//! output overlap.
+//! "Encryption functions" and "Decryption functions". Data is copied for the token only if input
+//! and output overlap.
 
 use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::backend::Direction;
-use jeton::functions::Output;
-use jeton::session::{Operation, Session};
+use jeton_words::operation::{CryptMechanism, CryptParams};
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_session;
-use crate::operation::{function, init_crypting};
+use crate::call::{Entry, answered};
+use crate::number::object;
+use crate::operation::function;
+use crate::params::Given;
 
-/// Defines the functions of one direction.
-macro_rules! functions {
-    ($direction:ident, $operation:ident: $init:ident, $single:ident, $update:ident, $final:ident) => {
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $init(
+/// Defines an `Init` function. The parameter of GCM is not copied.
+macro_rules! init {
+    ($name:ident, $method:ident) => {
+        pub unsafe fn $name<T: Token>(
+            entry: &Entry<T>,
             handle: CK_SESSION_HANDLE,
             given: *mut CK_MECHANISM,
             key: CK_OBJECT_HANDLE,
         ) -> CK_RV {
-            // SAFETY: the contract of PKCS#11 for pMechanism.
-            call_session(handle, |session| unsafe {
-                init_crypting(session, Direction::$direction, given, key)
+            entry.call_in(Function::$name, handle, |token, session| {
+                if given.is_null() {
+                    return answered(token.clear(session, Function::$name));
+                }
+                // SAFETY: the contract of PKCS#11 for pMechanism.
+                let given = unsafe { Given::read(given) }?;
+                let parsed;
+                // SAFETY: the contract of PKCS#11 for pMechanism.
+                let params = match unsafe { given.gcm() }? {
+                    Some(gcm) => CryptParams::Gcm(gcm),
+                    None => {
+                        // SAFETY: the contract of PKCS#11 for pMechanism.
+                        parsed = unsafe { given.parse() }?;
+                        CryptParams::Parsed(&parsed)
+                    }
+                };
+                let mechanism = CryptMechanism { info: given.info, params };
+                answered(token.$method(session, mechanism, object(key)))
             })
         }
-
-        function!(transform $single, $operation, Operation::crypt);
-        function!(update $update, Direction::$direction, |session: &mut Session, input: &[u8], out: Output<'_>| {
-            session.crypt_update(Direction::$direction, input, out)
-        });
-        function!(produce $final, $operation, Operation::crypt_final);
     };
 }
 
-functions!(Encrypt, encrypt: C_EncryptInit, C_Encrypt, C_EncryptUpdate, C_EncryptFinal);
-functions!(Decrypt, decrypt: C_DecryptInit, C_Decrypt, C_DecryptUpdate, C_DecryptFinal);
+init!(C_EncryptInit, encrypt_init);
+function!(transform C_Encrypt, encrypt);
+function!(transform C_EncryptUpdate, encrypt_update);
+function!(produce C_EncryptFinal, encrypt_final);
+
+init!(C_DecryptInit, decrypt_init);
+function!(transform C_Decrypt, decrypt);
+function!(transform C_DecryptUpdate, decrypt_update);
+function!(produce C_DecryptFinal, decrypt_final);

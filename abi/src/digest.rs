@@ -1,34 +1,42 @@
 //! "Message digesting functions".
 
 use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::session::Operation;
+use jeton_words::token::{Function, Token};
 
-use crate::call::{call_in, call_session};
-use crate::number::{object, session};
-use crate::operation::{cancel, function};
+use crate::call::{Entry, answered};
+use crate::number::object;
+use crate::operation::function;
 use crate::params::mechanism;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *mut CK_MECHANISM) -> CK_RV {
-    call_session(handle, |session| {
+pub unsafe fn C_DigestInit<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+) -> CK_RV {
+    entry.call_in(Function::C_DigestInit, handle, |token, session| {
         if given.is_null() {
-            return cancel(&mut session.operations.digest);
+            return answered(token.clear(session, Function::C_DigestInit));
         }
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let mechanism = unsafe { mechanism(given) }?;
-        session.digest_init(&mechanism)
+        answered(token.digest_init(session, &mechanism))
     })
 }
 
-function!(transform C_Digest, digest, Operation::digest);
-function!(consume C_DigestUpdate, digest, Operation::update);
+function!(transform C_Digest, digest);
+function!(consume C_DigestUpdate, digest_update);
 
 /// # Safety
 ///
 /// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DigestKey(handle: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.digest_key(session(handle), object(key)))
+pub unsafe fn C_DigestKey<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    key: CK_OBJECT_HANDLE,
+) -> CK_RV {
+    entry.call_in(Function::C_DigestKey, handle, |token, session| {
+        answered(token.digest_key(session, object(key)))
+    })
 }
 
-function!(produce C_DigestFinal, digest, Operation::digest_final);
+function!(produce C_DigestFinal, digest_final);

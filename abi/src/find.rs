@@ -1,66 +1,61 @@
 //! "Object management functions": the search.
 
 use cryptoki_sys::{CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::error::{Error, Result, require};
-use jeton::functions::Module;
-use jeton::id::{ObjectHandle, SessionHandle};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::{ObjectHandle, SessionHandle};
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_in;
+use crate::call::{Entry, answered};
 use crate::input::{Place, template};
-use crate::number::{length, narrow, session};
+use crate::number::{length, narrow};
+use crate::operation::function;
 
 /// The number of handles in one batch. The application may ask for any number of handles, but the
 /// buffer on our stack has a fixed size. A longer buffer would be cleared by a call of `memset`,
 /// which takes more time than longer batches save.
 const CHUNK: usize = 16;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_FindObjectsInit(
+pub unsafe fn C_FindObjectsInit<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_FindObjectsInit, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        module.find_init(session(handle), &template)
+        answered(token.find_init(session, &template))
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_FindObjects(
+pub unsafe fn C_FindObjects<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     objects: *mut CK_OBJECT_HANDLE,
     max: CK_ULONG,
     count: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_FindObjects, handle, |token, session| {
         let place = Place::at(count)?;
         let max = usize::try_from(max).map_err(|_| Error::ArgumentsBad)?;
         require(!objects.is_null() || max == 0, Error::ArgumentsBad)?;
         // SAFETY: the contract of PKCS#11 for phObject.
-        let found = unsafe { find(module, session(handle), objects, max) }?;
+        let found = answered(unsafe { find(token, session, objects, max) })?;
         // SAFETY: the contract of PKCS#11 for pulObjectCount.
         unsafe { place.put(length(found)) };
         Ok(())
     })
 }
 
-/// # Safety
-///
-/// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_FindObjectsFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.find_final(session(handle)))
-}
+function!(session C_FindObjectsFinal, find_final);
 
-/// Asks the module even for zero handles, because only the module knows whether a search is active.
+/// Asks the token even for zero handles, because only the token knows whether a search is active.
 ///
 /// # Safety
 ///
 /// `objects` is writable for `max` handles.
-unsafe fn find(
-    module: &Module,
+unsafe fn find<T: Token>(
+    token: &T,
     session: SessionHandle,
     objects: *mut CK_OBJECT_HANDLE,
     max: usize,
@@ -69,7 +64,7 @@ unsafe fn find(
     let mut found = 0;
     loop {
         let wanted = CHUNK.min(max - found);
-        let got = module.find(session, &mut chunk[..wanted])?;
+        let got = token.find(session, &mut chunk[..wanted])?;
         for (index, object) in chunk[..got].iter().enumerate() {
             // SAFETY: `got` is at most `max - found`.
             unsafe { objects.add(found + index).write_unaligned(narrow(object.0)) };

@@ -3,19 +3,22 @@
 
 use cryptoki_sys::{CK_BYTE, CK_INFO, CK_RV, CK_UTF8CHAR, CK_VERSION};
 
-use crate::call::call;
+use jeton_words::token::Token;
+
+use crate::call::{Entry, guarded};
 use crate::input::Place;
 
 pub(crate) const MANUFACTURER: &str = "Jeton";
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetInfo(info: *mut CK_INFO) -> CK_RV {
-    call(|_| {
+pub unsafe fn C_GetInfo<T: Token>(entry: &Entry<T>, info: *mut CK_INFO) -> CK_RV {
+    let body = || {
+        entry.token()?;
         let place = Place::at(info)?;
         // SAFETY: the contract of PKCS#11 for pInfo.
         unsafe { place.put(library()) };
         Ok(())
-    })
+    };
+    guarded(|| "C_GetInfo", body)
 }
 
 fn library() -> CK_INFO {

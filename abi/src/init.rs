@@ -3,21 +3,22 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::CK_RV;
-use jeton::error::Error;
-use jeton::functions::Threads;
+use jeton_words::error::Error;
+use jeton_words::general::Threads;
+use jeton_words::token::Token;
 
-use crate::call::{finalize, guarded, initialize};
+use crate::call::{Entry, guarded};
 
 /// # Safety
 ///
 /// As for [`jeton_names::initialization`].
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
+pub unsafe fn C_Initialize<T: Token>(entry: &Entry<T>, arguments: *mut c_void) -> CK_RV {
     // SAFETY: the caller's promise.
     match unsafe { jeton_names::initialization(arguments) } {
         Ok(given) => {
             let threads = if given.single { Threads::Forbidden } else { Threads::Allowed };
-            guarded(|| initialize(given.parameters, threads))
+            let start = |token: &T| token.start(given.parameters, threads);
+            guarded(|| "C_Initialize", || entry.initialize(start))
         }
         Err(code) => code,
     }
@@ -26,24 +27,7 @@ pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
 /// # Safety
 ///
 /// None: the pointer is not followed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_Finalize(reserved: *mut c_void) -> CK_RV {
-    guarded(|| if reserved.is_null() { finalize() } else { Err(Error::ArgumentsBad) })
-}
-
-#[cfg(test)]
-mod tests {
-    use cryptoki_sys::{CKF_OS_LOCKING_OK, CKR_ARGUMENTS_BAD};
-
-    use super::*;
-
-    #[test]
-    fn bad_arguments_are_refused_before_the_module_starts() {
-        let reserved = std::ptr::without_provenance_mut(1);
-        let mut given = jeton_names::arguments(CKF_OS_LOCKING_OK, reserved);
-        // SAFETY: a complete struct, whose pReserved is not followed.
-        assert_eq!(unsafe { C_Initialize((&raw mut given).cast()) }, CKR_ARGUMENTS_BAD);
-        // SAFETY: not followed.
-        assert_eq!(unsafe { C_Finalize(reserved) }, CKR_ARGUMENTS_BAD);
-    }
+pub unsafe fn C_Finalize<T: Token>(entry: &Entry<T>, reserved: *mut c_void) -> CK_RV {
+    let stop = || if reserved.is_null() { entry.finalize(T::stop) } else { Err(Error::ArgumentsBad) };
+    guarded(|| "C_Finalize", stop)
 }

@@ -9,13 +9,14 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BYTE, CK_ULONG, CKA_DECAPSULATE_TEMPLATE, CKA_ENCAPSULATE_TEMPLATE,
     CKF_ARRAY_ATTRIBUTE,
 };
-use jeton::error::{Error, Result, require};
-use jeton::functions::Output;
-use jeton::id::AttributeType;
-use jeton::object::template::{Given, Raw, Template};
 use jeton_names::structs::TEMPLATES;
 use jeton_secret::{Secret, room_for};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::AttributeType;
+use jeton_words::operation::Output;
+use jeton_words::template::{Given, Raw, Template};
 
+use crate::call::{Failure, answered};
 use crate::number::{length, wide};
 
 /// The greatest number of attributes in a template, including those of nested templates. An object
@@ -48,6 +49,7 @@ impl In {
     ///
     /// Unless it is `NULL`, the pointer is readable for the length during `'a`, and nothing writes
     /// there.
+    #[inline]
     pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8]> {
         let len = memory_len(self.1)?;
         if self.0.is_null() {
@@ -79,6 +81,7 @@ pub(crate) struct Place<T>(*mut T);
 impl<T> Place<T> {
     /// Fails with `ArgumentsBad` for `NULL`. Functions call this first, before work whose result
     /// they could not return.
+    #[inline]
     pub(crate) fn at(pointer: *mut T) -> Result<Self> {
         if pointer.is_null() { Err(Error::ArgumentsBad) } else { Ok(Self(pointer)) }
     }
@@ -86,6 +89,7 @@ impl<T> Place<T> {
     /// # Safety
     ///
     /// The pointer is writable for a `T`.
+    #[inline]
     pub(crate) unsafe fn put(self, value: T) {
         // SAFETY: not null; the rest is the caller's promise. Alignment is not required.
         unsafe { self.0.write_unaligned(value) }
@@ -126,14 +130,6 @@ pub(crate) unsafe fn list<T>(
 #[derive(Clone, Copy)]
 pub(crate) struct Out(pub *mut CK_BYTE, pub *mut CK_ULONG);
 
-impl Out {
-    /// Returns the name of the function for the audit log, unless the caller asks only for the
-    /// length.
-    pub(crate) fn logged(self, function: &'static str) -> Option<&'static str> {
-        (!self.0.is_null()).then_some(function)
-    }
-}
-
 /// Runs `work` with an input and an output. `NULL` for the buffer asks for the length. The length
 /// is written on success and if the buffer is too small. The input may overlap the output ("can be
 /// in the same place", C_Digest).
@@ -146,7 +142,7 @@ pub(crate) unsafe fn transform(
     input: In,
     output: Out,
     work: impl FnOnce(&[u8], Output<'_>) -> Result<usize>,
-) -> Result<()> {
+) -> Result<(), Failure> {
     let Out(pointer, place) = output;
     // SAFETY: the caller's promise.
     let data = unsafe { input.bytes() }?;
@@ -157,7 +153,8 @@ pub(crate) unsafe fn transform(
     }
     // SAFETY: `Place::at` refused null; readable by the caller's promise.
     let room = memory_len(unsafe { place.0.read_unaligned() })?;
-    let copy = overlap(data, pointer, room).then(|| Secret::try_copy(data)).transpose()?;
+    let copy = overlap(data, pointer, room).then(|| Secret::try_copy(data)).transpose();
+    let copy = copy.map_err(Error::from)?;
     // From here on no slice overlaps the buffer.
     let data = copy.as_deref().unwrap_or(data);
     // SAFETY: not null, writable for `room` bytes by the caller's promise; `data` lies elsewhere.
@@ -171,7 +168,11 @@ pub(crate) unsafe fn transform(
 /// # Safety
 ///
 /// The contract of PKCS#11 for the output.
-pub(crate) unsafe fn produce(output: Out, work: impl FnOnce(Output<'_>) -> Result<usize>) -> Result<()> {
+#[inline(always)]
+pub(crate) unsafe fn produce(
+    output: Out,
+    work: impl FnOnce(Output<'_>) -> Result<usize>,
+) -> Result<(), Failure> {
     // SAFETY: the caller's promise for the output; the input is empty.
     unsafe { transform(In(std::ptr::null(), 0), output, |_, output| work(output)) }
 }
@@ -179,14 +180,13 @@ pub(crate) unsafe fn produce(output: Out, work: impl FnOnce(Output<'_>) -> Resul
 /// # Safety
 ///
 /// The place is writable.
-unsafe fn answer(place: Place<CK_ULONG>, outcome: Result<usize>) -> Result<()> {
-    let len = match outcome {
-        Ok(len) | Err(Error::BufferTooSmall { needed: len }) => len,
-        Err(error) => return Err(error),
-    };
-    // SAFETY: the caller's promise.
-    unsafe { place.put(length(len)) };
-    outcome.map(drop)
+#[inline]
+unsafe fn answer(place: Place<CK_ULONG>, outcome: Result<usize>) -> Result<(), Failure> {
+    if let Ok(len) | Err(Error::BufferTooSmall { needed: len }) = outcome {
+        // SAFETY: the caller's promise.
+        unsafe { place.put(length(len)) };
+    }
+    answered(outcome.map(drop))
 }
 
 /// Reads a template of `count` attributes.
@@ -275,10 +275,12 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, read: &mut Read) 
 }
 
 /// Converts a length to `usize`. Fails with `ArgumentsBad` if it is too long for a slice.
+#[inline]
 fn memory_len(len: CK_ULONG) -> Result<usize> {
     isize::try_from(len).map(isize::cast_unsigned).map_err(|_| Error::ArgumentsBad)
 }
 
+#[inline]
 fn overlap(data: &[u8], buffer: *const u8, room: usize) -> bool {
     let (data_at, buffer_at) = (from_ref(data).cast::<u8>().addr(), buffer.addr());
     data_at < buffer_at.saturating_add(room) && buffer_at < data_at.saturating_add(data.len())
@@ -314,7 +316,13 @@ mod tests {
         work: impl FnOnce(&[u8], Output<'_>) -> Result<usize>,
     ) -> Result<()> {
         // SAFETY: the tests pass live memory, or pointers that must not be followed.
-        unsafe { transform(data, Out(pointer, len), work) }
+        error_of(unsafe { transform(data, Out(pointer, len), work) })
+    }
+
+    fn error_of(outcome: Result<(), Failure>) -> Result<()> {
+        outcome.map_err(|failure| match failure {
+            Failure::Argument(error) | Failure::Token(error) => error,
+        })
     }
 
     /// Writes the input reversed.
@@ -358,7 +366,7 @@ mod tests {
         // SAFETY: refused before anything is read or written.
         let outcome =
             unsafe { transform(In(null(), 0), Out(buffer.as_mut_ptr(), null_mut()), |_, _| unreachable!()) };
-        assert_eq!(outcome, Err(Error::ArgumentsBad));
+        assert_eq!(error_of(outcome), Err(Error::ArgumentsBad));
     }
 
     #[test]
@@ -393,7 +401,8 @@ mod tests {
         // SAFETY: `place` lies inside `memory`.
         unsafe {
             place.write_unaligned(4);
-            assert_eq!(transform(In(b"abc".as_ptr(), 3), Out(buffer.as_mut_ptr(), place), reverse), Ok(()));
+            let reversed = transform(In(b"abc".as_ptr(), 3), Out(buffer.as_mut_ptr(), place), reverse);
+            assert_eq!(error_of(reversed), Ok(()));
             assert_eq!((place.read_unaligned(), &buffer), (3, b"cba\0"));
         }
     }

@@ -4,13 +4,15 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
 };
 
-use crate::call::call_in;
+use jeton_words::token::{Function, Token};
+
+use crate::call::{Entry, answered};
 use crate::input::{In, Out, Place, produce, template};
-use crate::number::{narrow, object, session};
+use crate::number::{narrow, object};
 use crate::params::mechanism;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_EncapsulateKey(
+pub unsafe fn C_EncapsulateKey<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     public: CK_OBJECT_HANDLE,
@@ -20,17 +22,17 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     ciphertext_len: *mut CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_EncapsulateKey, handle, |token, session| {
         // A call that asks for the length makes no key. It needs no pointer for a key handle.
         let place = if ciphertext.is_null() { None } else { Some(Place::at(key)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
-        let (session, public) = (session(handle), object(public));
+        let public = object(public);
         let mut made = None;
         // SAFETY: the contract of PKCS#11 for pCiphertext and its length.
         unsafe {
             produce(Out(ciphertext, ciphertext_len), |out| {
-                let (len, key) = module.encapsulate_key(session, &mechanism, public, &template, out)?;
+                let (len, key) = token.encapsulate_key(session, &mechanism, public, &template, out)?;
                 made = key;
                 Ok(len)
             })
@@ -43,8 +45,8 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DecapsulateKey(
+pub unsafe fn C_DecapsulateKey<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     private: CK_OBJECT_HANDLE,
@@ -54,14 +56,14 @@ pub(crate) unsafe extern "C" fn C_DecapsulateKey(
     ciphertext_len: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_DecapsulateKey, handle, |token, session| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pCiphertext.
         let ciphertext = unsafe { In(ciphertext, ciphertext_len).bytes() }?;
-        let key =
-            module.decapsulate_key(session(handle), &mechanism, object(private), &template, ciphertext)?;
+        let key = token.decapsulate_key(session, &mechanism, object(private), &template, ciphertext);
+        let key = answered(key)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())

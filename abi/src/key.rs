@@ -1,36 +1,37 @@
 //! "Key management functions": generation.
 
 use cryptoki_sys::{CK_ATTRIBUTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::error::{Error, Result};
-use jeton::functions::Started;
+use jeton_words::asynchronous::Started;
+use jeton_words::error::{Error, Result};
+use jeton_words::token::{Function, Token};
 
-use crate::call::{call_in, in_template};
+use crate::call::{Entry, answered, in_template};
 use crate::input::{Place, template};
-use crate::number::{narrow, session};
+use crate::number::narrow;
 use crate::params::mechanism;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GenerateKey(
+pub unsafe fn C_GenerateKey<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GenerateKey, handle, |token, session| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
-        let key = module.generate_key(session(handle), &mechanism, &template);
-        let key = completed(key.map_err(in_template)?)?;
+        let key = token.generate_key(session, &mechanism, &template);
+        let key = answered(key.map_err(in_template).and_then(completed))?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
+pub unsafe fn C_GenerateKeyPair<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     public: *mut CK_ATTRIBUTE,
@@ -40,15 +41,15 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
     public_key: *mut CK_OBJECT_HANDLE,
     private_key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GenerateKeyPair, handle, |token, session| {
         let (public_place, private_place) = (Place::at(public_key)?, Place::at(private_key)?);
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let mechanism = unsafe { mechanism(given) }?;
         // SAFETY: the contract of PKCS#11 for the two templates.
         let (public, private) =
             unsafe { (template(public, public_count)?, template(private, private_count)?) };
-        let pair = module.generate_key_pair(session(handle), &mechanism, &public, &private);
-        let (public, private) = completed(pair.map_err(in_template)?)?;
+        let pair = token.generate_key_pair(session, &mechanism, &public, &private);
+        let (public, private) = answered(pair.map_err(in_template).and_then(completed))?;
         // SAFETY: the contract of PKCS#11 for phPublicKey and phPrivateKey.
         unsafe {
             public_place.put(narrow(public.0));

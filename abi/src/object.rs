@@ -6,46 +6,48 @@ use std::ptr::copy_nonoverlapping;
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_UNAVAILABLE_INFORMATION,
 };
-use jeton::error::{Error, Result, require};
-use jeton::id::AttributeType;
-use jeton::object::AttributeView;
+use jeton_names::structs::TEMPLATES;
+use jeton_words::attribute::AttributeView;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::AttributeType;
+use jeton_words::token::{Attributes, Function, Room, Token, worse};
 
-use crate::call::{call_in, in_template};
+use crate::call::{Entry, answered, in_template};
 use crate::input::{MAX_ATTRIBUTES, Place, attribute_type, template};
-use crate::number::{length, narrow, object, session, wide};
+use crate::number::{length, narrow, object, wide};
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_CreateObject(
+pub unsafe fn C_CreateObject<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
     created: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_CreateObject, handle, |token, session| {
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        let created = module.create_object(session(handle), &template).map_err(in_template)?;
+        let created = answered(token.create_object(session, &template).map_err(in_template))?;
         // SAFETY: the contract of PKCS#11 for phObject.
         unsafe { place.put(narrow(created.0)) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_CopyObject(
+pub unsafe fn C_CopyObject<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     original: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
     created: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_CopyObject, handle, |token, session| {
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        let created = module.copy_object(session(handle), object(original), &template);
-        let created = created.map_err(in_template)?;
+        let created = token.copy_object(session, object(original), &template);
+        let created = answered(created.map_err(in_template))?;
         // SAFETY: the contract of PKCS#11 for phNewObject.
         unsafe { place.put(narrow(created.0)) };
         Ok(())
@@ -55,91 +57,134 @@ pub(crate) unsafe extern "C" fn C_CopyObject(
 /// # Safety
 ///
 /// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DestroyObject(
+pub unsafe fn C_DestroyObject<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     doomed: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| module.destroy_object(session(handle), object(doomed)))
+    entry.call_in(Function::C_DestroyObject, handle, |token, session| {
+        answered(token.destroy_object(session, object(doomed)))
+    })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetObjectSize(
+pub unsafe fn C_GetObjectSize<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     measured: CK_OBJECT_HANDLE,
     size: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GetObjectSize, handle, |token, session| {
         let place = Place::at(size)?;
-        let size = module.object_size(session(handle), object(measured))?;
+        let size = answered(token.object_size(session, object(measured)))?;
         // SAFETY: the contract of PKCS#11 for pulSize.
         unsafe { place.put(narrow(size)) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetAttributeValue(
+pub unsafe fn C_GetAttributeValue<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     read: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GetAttributeValue, handle, |token, session| {
         let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
         require(count <= MAX_ATTRIBUTES && !(attributes.is_null() && count > 0), Error::ArgumentsBad)?;
-        module.read_attributes(session(handle), object(read), |object, mut secret| {
-            let attribute = |given: &CK_ATTRIBUTE| {
-                let id = attribute_type(given.type_);
-                if let Some(secret) = &mut secret
-                    && !given.pValue.is_null()
-                    && object.shows_secret(id)
-                {
-                    secret.push(id);
-                }
-                object.attribute(id)
-            };
-            // SAFETY: the contract of PKCS#11 for pTemplate.
-            unsafe { reveal(attribute, attributes, count) }
-        })
+        let mut wanted = Wanted { attributes, count, outcome: Ok(()) };
+        answered(token.attributes(session, object(read), &mut wanted))?;
+        answered(wanted.outcome)
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SetAttributeValue(
+pub unsafe fn C_SetAttributeValue<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     changed: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_SetAttributeValue, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        module.set_attributes(session(handle), object(changed), &template).map_err(in_template)
+        answered(token.set_attributes(session, object(changed), &template).map_err(in_template))
     })
 }
 
-/// Processes every attribute of the template even after a failure (PKCS#11 3.2,
-/// C_GetAttributeValue: the call "MUST nonetheless have processed every attribute"). Returns the
-/// most useful result (see [`worse`]).
+/// The template of `C_GetAttributeValue`.
+struct Wanted {
+    /// Readable and writable for `count` attributes, and their values are writable.
+    attributes: *mut CK_ATTRIBUTE,
+    count: usize,
+    outcome: Result<()>,
+}
+
+impl Wanted {
+    /// Returns the place of an attribute, and a copy.
+    #[inline]
+    fn attribute(&self, index: usize) -> (*mut CK_ATTRIBUTE, CK_ATTRIBUTE) {
+        assert!(index < self.count);
+        // SAFETY: `index` is below the number of attributes.
+        unsafe { (self.attributes.add(index), self.attributes.add(index).read_unaligned()) }
+    }
+}
+
+impl Attributes for Wanted {
+    #[inline]
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    fn asked(&self, index: usize) -> (AttributeType, Room) {
+        let (_, given) = self.attribute(index);
+        let room = match given.pValue.is_null() || !TEMPLATES.contains(&given.type_) {
+            true => room(&given),
+            // SAFETY: the value of an attribute of the template.
+            false => unsafe { room_of_array(&given) },
+        };
+        (attribute_type(given.type_), room)
+    }
+
+    #[inline]
+    fn tell(&mut self, index: usize, value: Result<AttributeView<'_>>) {
+        let (place, given) = self.attribute(index);
+        // SAFETY: an attribute of the template, which is writable, and so is its value.
+        let told = unsafe { tell(place, &given, value.as_ref().map_err(|error| *error)) };
+        self.outcome = worse(self.outcome, told);
+    }
+
+    fn outcome(&self) -> Result<()> {
+        self.outcome
+    }
+}
+
+/// Returns the room for a value that is no array.
+#[inline]
+fn room(given: &CK_ATTRIBUTE) -> Room {
+    if given.pValue.is_null() { Room::Length } else { Room::Bytes(room_len(given)) }
+}
+
+/// Returns the length of the caller's buffer. `CK_UNAVAILABLE_INFORMATION` may be left from an
+/// earlier call. It is not a length.
+#[inline]
+fn room_len(given: &CK_ATTRIBUTE) -> u64 {
+    if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) }
+}
+
+/// Returns the room for a template. The types in it are "ignored on input".
 ///
 /// # Safety
 ///
-/// `attributes` is readable and writable for `count` attributes, and their values are writable.
-unsafe fn reveal<'a>(
-    mut attribute: impl FnMut(&CK_ATTRIBUTE) -> Result<AttributeView<'a>>,
-    attributes: *mut CK_ATTRIBUTE,
-    count: usize,
-) -> Result<()> {
-    let mut outcome = Ok(());
-    for index in 0..count {
-        // SAFETY: `index` is below the count that the caller promises.
-        let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
-        let view = attribute(&given);
-        // SAFETY: the caller's promise, for this attribute.
-        outcome = worse(outcome, unsafe { tell(place, &given, view.as_ref().map_err(|error| *error)) });
-    }
-    outcome
+/// The value is not `NULL`, and readable.
+#[cold]
+unsafe fn room_of_array(given: &CK_ATTRIBUTE) -> Room {
+    let count = usize::try_from(room_len(given)).unwrap_or_default() / size_of::<CK_ATTRIBUTE>();
+    let first = given.pValue.cast::<CK_ATTRIBUTE>();
+    // SAFETY: the caller's promise.
+    let inner = |index| unsafe { room(&first.add(index).read_unaligned()) };
+    Room::Template((0..count.min(MAX_ATTRIBUTES)).map(inner).collect())
 }
 
 /// Fills one attribute and writes its length.
@@ -148,6 +193,7 @@ unsafe fn reveal<'a>(
 ///
 /// `given` is a copy of the attribute at `place`. The attribute is writable, and so is the memory
 /// that it points to.
+#[inline]
 unsafe fn tell(
     place: *mut CK_ATTRIBUTE,
     given: &CK_ATTRIBUTE,
@@ -174,9 +220,7 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
     if given.pValue.is_null() {
         return Ok((length(needed), Ok(())));
     }
-    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is not a length.
-    let room = if given.ulValueLen == CK_UNAVAILABLE_INFORMATION { 0 } else { wide(given.ulValueLen) };
-    if room < needed as u64 {
+    if room_len(given) < needed as u64 {
         return Err(Error::BufferTooSmall { needed });
     }
     let within = match view {
@@ -214,19 +258,6 @@ unsafe fn fill_array(
     outcome
 }
 
-/// Returns the more useful of two results; PKCS#11 allows either. Every other error is more useful
-/// than a short buffer, because a larger buffer would not avoid it.
-fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
-    let rank = |outcome: &Result<()>| match outcome {
-        Ok(()) => 0,
-        Err(Error::BufferTooSmall { .. }) => 1,
-        Err(Error::AttributeTypeInvalid) => 2,
-        Err(Error::AttributeSensitive) => 3,
-        Err(_) => 4,
-    };
-    if rank(&other) > rank(&one) { other } else { one }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ptr::null_mut;
@@ -235,7 +266,7 @@ mod tests {
         CK_ATTRIBUTE_TYPE, CKA_ID, CKA_LABEL, CKA_MODULUS, CKA_SIGN, CKA_VALUE, CKA_VENDOR_DEFINED,
         CKA_WRAP_TEMPLATE,
     };
-    use jeton::object::Shown;
+    use jeton_words::attribute::Shown;
 
     use super::*;
 
@@ -264,9 +295,12 @@ mod tests {
     }
 
     fn get(template: &mut [CK_ATTRIBUTE]) -> Result<()> {
-        let attribute = |given: &CK_ATTRIBUTE| attributes(attribute_type(given.type_));
-        // SAFETY: the template and its values live.
-        unsafe { reveal(attribute, template.as_mut_ptr(), template.len()) }
+        let mut wanted = Wanted { attributes: template.as_mut_ptr(), count: template.len(), outcome: Ok(()) };
+        for index in 0..wanted.count() {
+            let value = attributes(wanted.asked(index).0);
+            wanted.tell(index, value);
+        }
+        wanted.outcome
     }
 
     #[test]

@@ -2,15 +2,20 @@
 //! only `CKR_FUNCTION_NOT_PARALLEL`, as the standard says.
 
 use cryptoki_sys::{CK_RV, CK_SESSION_HANDLE, CKR_FUNCTION_NOT_PARALLEL};
+use jeton_words::token::Token;
 
-use crate::call::always;
+use crate::call::Entry;
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn C_GetFunctionStatus(_: CK_SESSION_HANDLE) -> CK_RV {
-    always(CKR_FUNCTION_NOT_PARALLEL)
+/// # Safety
+///
+/// None: no pointer is passed.
+pub unsafe fn C_GetFunctionStatus<T: Token>(entry: &Entry<T>, _: CK_SESSION_HANDLE) -> CK_RV {
+    entry.always(CKR_FUNCTION_NOT_PARALLEL)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn C_CancelFunction(_: CK_SESSION_HANDLE) -> CK_RV {
-    always(CKR_FUNCTION_NOT_PARALLEL)
+/// # Safety
+///
+/// None: no pointer is passed.
+pub unsafe fn C_CancelFunction<T: Token>(entry: &Entry<T>, _: CK_SESSION_HANDLE) -> CK_RV {
+    entry.always(CKR_FUNCTION_NOT_PARALLEL)
 }

@@ -6,18 +6,22 @@
 //! another error. The data that a parameter points to is copied after its length was checked
 //! against a limit.
 
-use std::mem::size_of;
+use std::mem::{ManuallyDrop, size_of};
 
 use cryptoki_sys::*;
-use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
-use jeton::error::{Error, Result, require};
-use jeton::id::MechanismType;
-use jeton::mechanism::{MacFunction, Mechanism, MechanismWord, Params, Shape};
 use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
 use jeton_secret::try_boxed;
+use jeton_words::cipher::{AeadScheme, CipherMode, GcmParams, Nonce};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::hash::Hash;
+use jeton_words::id::MechanismType;
 use jeton_words::mechanism::{self, Function};
+use jeton_words::mechanism::{Mechanism, MechanismWord};
+use jeton_words::params::Params;
+use jeton_words::shape::{MacFunction, Shape};
 use tracing::debug;
 
+use crate::call::Failure;
 use crate::input::In;
 use crate::number::wide;
 
@@ -51,6 +55,26 @@ pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism
     Ok(Mechanism { info: given.info, params: unsafe { given.parse() }? })
 }
 
+/// Runs `work` with the mechanism of [`mechanism`]. A mechanism without a parameter is not parsed.
+///
+/// # Safety
+///
+/// As for [`mechanism`].
+#[inline(always)]
+pub(crate) unsafe fn with_mechanism(
+    pointer: *const CK_MECHANISM,
+    work: impl FnOnce(&Mechanism) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { Given::read(pointer) }?;
+    if given.info.shape == Shape::None {
+        // `None` has nothing to free, but the compiler does not know that after the call.
+        return work(&ManuallyDrop::new(Mechanism { info: given.info, params: Params::None }));
+    }
+    // SAFETY: the caller's promise.
+    work(&Mechanism { info: given.info, params: unsafe { given.parse() }? })
+}
+
 /// A mechanism whose parameter is not parsed yet.
 pub(crate) struct Given {
     pub(crate) info: &'static MechanismWord,
@@ -63,6 +87,7 @@ impl Given {
     /// # Safety
     ///
     /// `pointer` is `NULL` or readable.
+    #[inline]
     pub(crate) unsafe fn read(pointer: *const CK_MECHANISM) -> Result<Self> {
         require(!pointer.is_null(), Error::ArgumentsBad)?;
         // SAFETY: not null. Readable by the caller's promise.

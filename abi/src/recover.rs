@@ -2,12 +2,12 @@
 //! `C_VerifyRecover*` of "Functions for verifying signatures and MACs".
 
 use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::session::{Operation, Session};
+use jeton_words::token::{Function, Token};
 
+use crate::call::Entry;
 use crate::operation::{function, init};
-use crate::params::mechanism;
 
-init!(C_SignRecoverInit, sign_recover, mechanism, Session::sign_recover_init);
-function!(transform C_SignRecover, sign_recover, Operation::sign);
-init!(C_VerifyRecoverInit, verify_recover, mechanism, Session::verify_recover_init);
-function!(transform C_VerifyRecover, verify_recover, Operation::recover);
+init!(C_SignRecoverInit, sign_recover_init);
+function!(transform C_SignRecover, sign_recover);
+init!(C_VerifyRecoverInit, verify_recover_init);
+function!(transform C_VerifyRecover, verify_recover);

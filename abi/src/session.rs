@@ -3,63 +3,55 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result, require};
-use jeton::functions::{Access, SessionInfo, User};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::session::{Access, SessionInfo, User};
+use jeton_words::token::{Function, Token};
 
-use crate::call::{call, call_in};
-use crate::input::{In, Out, Place, produce};
-use crate::number::{narrow, object, session, slot, wide};
+use crate::call::{Entry, answered};
+use crate::input::{In, Place};
+use crate::number::{narrow, object, slot, wide};
+use crate::operation::function;
 
 /// # Safety
 ///
 /// The contract of PKCS#11. `pApplication` and `Notify` are not used: nothing here calls back.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_OpenSession(
+pub unsafe fn C_OpenSession<T: Token>(
+    entry: &Entry<T>,
     id: CK_SLOT_ID,
     flags: CK_FLAGS,
     _: *mut c_void,
     _: CK_NOTIFY,
     handle: *mut CK_SESSION_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    entry.call(Function::C_OpenSession, |token| {
         let place = Place::at(handle)?;
         require(flags & CKF_SERIAL_SESSION != 0, Error::SessionParallelNotSupported)?;
         let id = slot(id);
         let access = if flags & CKF_RW_SESSION == 0 { Access::ReadOnly } else { Access::ReadWrite };
-        let session = match flags & CKF_ASYNC_SESSION {
-            0 => module.open_session(id, access),
-            _ => module.open_async_session(id, access),
-        }?;
+        let session = token.open_session(id, access, flags & CKF_ASYNC_SESSION != 0)?;
         // SAFETY: the contract of PKCS#11 for phSession.
         unsafe { place.put(narrow(session.0)) };
         Ok(())
     })
 }
 
-/// # Safety
-///
-/// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_CloseSession(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.close_session(session(handle)))
-}
+function!(session C_CloseSession, close_session);
 
 /// # Safety
 ///
 /// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_CloseAllSessions(id: CK_SLOT_ID) -> CK_RV {
-    call(|module| module.close_all_sessions(slot(id)))
+pub unsafe fn C_CloseAllSessions<T: Token>(entry: &Entry<T>, id: CK_SLOT_ID) -> CK_RV {
+    entry.call(Function::C_CloseAllSessions, |token| token.close_all_sessions(slot(id)))
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetSessionInfo(
+pub unsafe fn C_GetSessionInfo<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     info: *mut CK_SESSION_INFO,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GetSessionInfo, handle, |token, session| {
         let place = Place::at(info)?;
-        let SessionInfo { slot, state, access, asynchronous } = module.session(session(handle))?;
+        let SessionInfo { slot, state, access, asynchronous } = answered(token.session(session))?;
         let info = CK_SESSION_INFO {
             slotID: narrow(slot.0),
             state: narrow(state),
@@ -77,56 +69,52 @@ pub(crate) unsafe extern "C" fn C_GetSessionInfo(
 /// # Safety
 ///
 /// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SessionCancel(handle: CK_SESSION_HANDLE, flags: CK_FLAGS) -> CK_RV {
-    call_in(handle, |module| module.cancel(session(handle), wide(flags)))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetOperationState(
+pub unsafe fn C_SessionCancel<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
-    state: *mut CK_BYTE,
-    state_len: *mut CK_ULONG,
+    flags: CK_FLAGS,
 ) -> CK_RV {
-    let state = Out(state, state_len);
-    // SAFETY: the contract of PKCS#11 for pOperationState and its length.
-    call_in(handle, |module| unsafe { produce(state, |out| module.operation_state(session(handle), out)) })
+    entry.call_in(Function::C_SessionCancel, handle, |token, session| {
+        answered(token.cancel(session, wide(flags)))
+    })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SetOperationState(
+function!(produce C_GetOperationState, operation_state);
+
+pub unsafe fn C_SetOperationState<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     state: *mut CK_BYTE,
     state_len: CK_ULONG,
     encryption_key: CK_OBJECT_HANDLE,
     authentication_key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_SetOperationState, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pOperationState.
         let state = unsafe { In(state, state_len).bytes() }?;
         require(!state.is_empty(), Error::ArgumentsBad)?;
         let (encryption, authentication) = (object(encryption_key), object(authentication_key));
-        module.set_operation_state(session(handle), state, encryption, authentication)
+        answered(token.set_operation_state(session, state, encryption, authentication))
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_Login(
+pub unsafe fn C_Login<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     user: CK_USER_TYPE,
     pin: *mut CK_UTF8CHAR,
     pin_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_Login, handle, |token, session| {
         let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).pin() }?;
-        module.login(session(handle), user, pin)
+        answered(token.login(session, user, pin))
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_LoginUser(
+pub unsafe fn C_LoginUser<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     user: CK_USER_TYPE,
     pin: *mut CK_UTF8CHAR,
@@ -134,32 +122,26 @@ pub(crate) unsafe extern "C" fn C_LoginUser(
     name: *mut CK_UTF8CHAR,
     name_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_LoginUser, handle, |token, session| {
         let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin and pUsername.
         let (pin, name) = unsafe { (In(pin, pin_len).pin()?, In(name, name_len).bytes()?) };
-        module.login_user(session(handle), user, pin, name)
+        answered(token.login_user(session, user, pin, name))
     })
 }
 
-/// # Safety
-///
-/// None: no pointer is passed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_Logout(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.logout(session(handle)))
-}
+function!(session C_Logout, logout);
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetSessionValidationFlags(
+pub unsafe fn C_GetSessionValidationFlags<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     kind: CK_SESSION_VALIDATION_FLAGS_TYPE,
     flags: *mut CK_FLAGS,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_GetSessionValidationFlags, handle, |token, session| {
         let place = Place::at(flags)?;
-        let known = module.validation_flags(session(handle))?;
         require(kind == CKS_LAST_VALIDATION_OK, Error::ArgumentsBad)?;
+        let known = answered(token.validation_flags(session))?;
         // SAFETY: the contract of PKCS#11 for pFlags.
         unsafe { place.put(narrow(known)) };
         Ok(())

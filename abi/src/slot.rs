@@ -3,90 +3,89 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
-use jeton::error::{Error, require};
-use jeton::functions::{MechanismInfo, SlotInfo, TokenInfo, Wait};
-use jeton::id::MechanismType;
+use jeton_words::error::{Error, require};
+use jeton_words::id::MechanismType;
+use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
+use jeton_words::token::{Function, Token};
 
-use crate::call::{call, call_in};
+use crate::call::{Entry, answered};
 use crate::info::{padded, version};
 use crate::input::{In, Place, list};
-use crate::number::{narrow, session, slot, wide};
+use crate::number::{narrow, slot, wide};
 
 /// `tokenPresent` is not used, because every slot has a token (perhaps an uninitialised one).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetSlotList(
+pub unsafe fn C_GetSlotList<T: Token>(
+    entry: &Entry<T>,
     _: CK_BBOOL,
     slots: *mut CK_SLOT_ID,
     count: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
-        let ids = module.slots()?;
+    entry.call(Function::C_GetSlotList, |token| {
+        let ids = token.slots()?;
         // SAFETY: the contract of PKCS#11 for pSlotList and pulCount.
         unsafe { list(slots, count, ids.iter().map(|id| narrow(id.0))) }
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetSlotInfo(id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) -> CK_RV {
-    call(|module| {
+pub unsafe fn C_GetSlotInfo<T: Token>(entry: &Entry<T>, id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) -> CK_RV {
+    entry.call(Function::C_GetSlotInfo, |token| {
         let place = Place::at(info)?;
-        let info = slot_info(&module.slot(slot(id))?);
+        let info = slot_info(&token.slot(slot(id))?);
         // SAFETY: the contract of PKCS#11 for pInfo.
         unsafe { place.put(info) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetTokenInfo(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
-    call(|module| {
+pub unsafe fn C_GetTokenInfo<T: Token>(entry: &Entry<T>, id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
+    entry.call(Function::C_GetTokenInfo, |token| {
         let place = Place::at(info)?;
-        let info = token_info(&module.token(slot(id))?);
+        let info = token_info(&token.token(slot(id))?);
         // SAFETY: the contract of PKCS#11 for pInfo.
         unsafe { place.put(info) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
+pub unsafe fn C_WaitForSlotEvent<T: Token>(
+    entry: &Entry<T>,
     flags: CK_FLAGS,
     slot: *mut CK_SLOT_ID,
     reserved: *mut c_void,
 ) -> CK_RV {
-    call(|module| {
+    entry.call(Function::C_WaitForSlotEvent, |token| {
         let place = Place::at(slot)?;
         require(reserved.is_null(), Error::ArgumentsBad)?;
         let wait = if flags & CKF_DONT_BLOCK == 0 { Wait::ForEvent } else { Wait::Never };
-        let slot = module.wait_for_slot_event(wait)?;
+        let slot = token.wait_for_slot_event(wait)?;
         // SAFETY: the contract of PKCS#11 for pSlot.
         unsafe { place.put(narrow(slot.0)) };
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetMechanismList(
+pub unsafe fn C_GetMechanismList<T: Token>(
+    entry: &Entry<T>,
     id: CK_SLOT_ID,
     mechanisms: *mut CK_MECHANISM_TYPE,
     count: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
-        let ids = module.mechanisms(slot(id))?;
+    entry.call(Function::C_GetMechanismList, |token| {
+        let ids = token.mechanisms(slot(id))?;
         // SAFETY: the contract of PKCS#11 for pMechanismList and pulCount.
         unsafe { list(mechanisms, count, ids.iter().map(|id| narrow(id.0))) }
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_GetMechanismInfo(
+pub unsafe fn C_GetMechanismInfo<T: Token>(
+    entry: &Entry<T>,
     id: CK_SLOT_ID,
     mechanism: CK_MECHANISM_TYPE,
     info: *mut CK_MECHANISM_INFO,
 ) -> CK_RV {
-    call(|module| {
+    entry.call(Function::C_GetMechanismInfo, |token| {
         let place = Place::at(info)?;
-        let MechanismInfo { min, max, flags } = module.mechanism(slot(id), MechanismType(wide(mechanism)))?;
+        let MechanismInfo { min, max, flags } = token.mechanism(slot(id), MechanismType(wide(mechanism)))?;
         let info =
             CK_MECHANISM_INFO { ulMinKeySize: narrow(min), ulMaxKeySize: narrow(max), flags: narrow(flags) };
         // SAFETY: the contract of PKCS#11 for pInfo.
@@ -95,48 +94,48 @@ pub(crate) unsafe extern "C" fn C_GetMechanismInfo(
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_InitToken(
+pub unsafe fn C_InitToken<T: Token>(
+    entry: &Entry<T>,
     id: CK_SLOT_ID,
     pin: *mut CK_UTF8CHAR,
     pin_len: CK_ULONG,
     label: *mut CK_UTF8CHAR,
 ) -> CK_RV {
-    call(|module| {
+    entry.call(Function::C_InitToken, |token| {
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).pin() }?;
         require(!label.is_null(), Error::ArgumentsBad)?;
         // SAFETY: not null; PKCS#11 3.2, C_InitToken: "the 32-byte label".
         let label = unsafe { label.cast::<[u8; 32]>().read_unaligned() };
-        module.init_token(slot(id), pin, &label)
+        token.init_token(slot(id), pin, &label)
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_InitPIN(
+pub unsafe fn C_InitPIN<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     pin: *mut CK_UTF8CHAR,
     pin_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_InitPIN, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).pin() }?;
-        module.init_pin(session(handle), pin)
+        answered(token.init_pin(session, pin))
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SetPIN(
+pub unsafe fn C_SetPIN<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     old: *mut CK_UTF8CHAR,
     old_len: CK_ULONG,
     new: *mut CK_UTF8CHAR,
     new_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_SetPIN, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pOldPin and pNewPin.
         let (old, new) = unsafe { (In(old, old_len).pin()?, In(new, new_len).pin()?) };
-        module.set_pin(session(handle), old, new)
+        answered(token.set_pin(session, old, new))
     })
 }
 

@@ -3,15 +3,16 @@
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
 };
-use jeton::functions::Output;
+use jeton_words::operation::Output;
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_in;
+use crate::call::{Entry, answered};
 use crate::input::{In, Out, Place, produce, template};
-use crate::number::{narrow, object, session};
+use crate::number::{narrow, object};
 use crate::params::wrap::{mechanism_that_unwraps, mechanism_that_wraps};
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_WrapKey(
+pub unsafe fn C_WrapKey<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     wrapping: CK_OBJECT_HANDLE,
@@ -19,16 +20,13 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
     wrapped: *mut CK_BYTE,
     wrapped_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_WrapKey, handle, |token, session| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let (mut mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
-        let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        let work = |out: Output<'_>| match &mut message {
-            Some(message) => {
-                let generated = (&mut mechanism, &mut message.params);
-                module.wrap_key_with_nonce(session, generated, wrapping, key, out)
-            }
-            None => module.wrap_key(session, &mechanism, wrapping, key, out),
+        let (mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
+        let (wrapping, key) = (object(wrapping), object(key));
+        let work = |out: Output<'_>| {
+            let params = message.as_mut().map(|message| &mut message.params);
+            token.wrap_key(session, &mechanism, params, wrapping, key, out)
         };
         // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the
         // parameter. No slice of that memory is in use when the nonce is written.
@@ -43,8 +41,8 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_UnwrapKey(
+pub unsafe fn C_UnwrapKey<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     unwrapping: CK_OBJECT_HANDLE,
@@ -54,13 +52,14 @@ pub(crate) unsafe extern "C" fn C_UnwrapKey(
     count: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_UnwrapKey, handle, |token, session| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism_that_unwraps(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pWrappedKey.
         let wrapped = unsafe { In(wrapped, wrapped_len).bytes() }?;
-        let key = module.unwrap_key(session(handle), &mechanism, object(unwrapping), wrapped, &template)?;
+        let key = token.unwrap_key(session, &mechanism, object(unwrapping), wrapped, &template);
+        let key = answered(key)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())

@@ -3,16 +3,16 @@
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
 };
-use jeton::functions::{Authenticated, Output};
+use jeton_words::operation::Output;
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_in;
+use crate::call::{Entry, answered};
 use crate::input::{In, Out, Place, produce, template};
-use crate::number::{narrow, object, session};
+use crate::number::{narrow, object};
 use crate::params::message::{Nonce, Tag, mechanism_with_message};
 
-#[unsafe(no_mangle)]
-#[allow(clippy::too_many_arguments, reason = "the specification's")]
-pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
+pub unsafe fn C_WrapKeyAuthenticated<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     wrapping: CK_OBJECT_HANDLE,
@@ -22,15 +22,17 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
     wrapped: *mut CK_BYTE,
     wrapped_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
+    entry.call_in(Function::C_WrapKeyAuthenticated, handle, |token, session| {
+        let (wrapping, key) = (object(wrapping), object(key));
         // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its
         // length. No slice of them is in use when the parameter is written.
         unsafe {
             let (mechanism, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
             let aad = In(aad, aad_len).bytes()?;
-            let how = Authenticated { mechanism: &mechanism, params: &mut message.params, aad };
-            let work = |out: Output<'_>| module.wrap_key_authenticated(session, how, wrapping, key, out);
+            let params = &mut message.params;
+            let work = |out: Output<'_>| {
+                token.wrap_key_authenticated(session, &mechanism, params, aad, wrapping, key, out)
+            };
             produce(Out(wrapped, wrapped_len), work)?;
             // A call that asks for the length changes nothing.
             if !wrapped.is_null() {
@@ -42,9 +44,8 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
     })
 }
 
-#[unsafe(no_mangle)]
-#[allow(clippy::too_many_arguments, reason = "the specification's")]
-pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
+pub unsafe fn C_UnwrapKeyAuthenticated<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     unwrapping: CK_OBJECT_HANDLE,
@@ -56,7 +57,7 @@ pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
     aad_len: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    entry.call_in(Function::C_UnwrapKeyAuthenticated, handle, |token, session| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (given, template) = unsafe {
@@ -65,9 +66,11 @@ pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
         let (mechanism, mut message) = given;
         // SAFETY: the contract of PKCS#11 for pWrappedKey and pAssociatedData.
         let (wrapped, aad) = unsafe { (In(wrapped, wrapped_len).bytes()?, In(aad, aad_len).bytes()?) };
-        let how = Authenticated { mechanism: &mechanism, params: &mut message.params, aad };
-        let (session, unwrapping) = (session(handle), object(unwrapping));
-        let key = module.unwrap_key_authenticated(session, how, unwrapping, wrapped, &template)?;
+        let params = &mut message.params;
+        let unwrapping = object(unwrapping);
+        let key =
+            token.unwrap_key_authenticated(session, &mechanism, params, aad, unwrapping, wrapped, &template);
+        let key = answered(key)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())

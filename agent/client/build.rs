@@ -1,6 +1,6 @@
 //! Sets the linker's options for the shared object.
 
-#[path = "../../abi/fork/link.rs"]
+#[path = "../../abi/pkcs11/fork/link.rs"]
 mod fork;
 
 fn main() {
@@ -10,7 +10,7 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         // rustls has AWS-LC.
         if std::env::var_os("CARGO_FEATURE_TLS").is_some() {
-            fork::link("../../abi/fork");
+            fork::link("../../abi/pkcs11/fork");
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use jeton_words::token::{Attributes, Room};
+
 use super::Module;
 use super::audit::{Call, record_read};
 use crate::error::{Error, Result, require};
-use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{ObjectClass, ObjectHandle, SessionHandle};
 use crate::object::template::Template;
 use crate::object::{Object, make, policy};
 use crate::session::find::Find;
@@ -56,13 +58,14 @@ impl Module {
         self.sessions.with(session, |session| session.token.visible(session.rights(), object))
     }
 
-    /// `C_GetAttributeValue`. `read` reads attributes of the object. If there is an audit log, it
-    /// lists those that it returns to the caller and that are secret ([`Object::shows_secret`]).
-    pub fn read_attributes(
+    /// `C_GetAttributeValue`. Processes every attribute even after a failure (PKCS#11 3.2: the call
+    /// "MUST nonetheless have processed every attribute"). If there is an audit log, it lists those
+    /// that are secret ([`Object::shows_secret`]), unless the caller asks only for the length.
+    pub fn attributes(
         &self,
         session: SessionHandle,
         handle: ObjectHandle,
-        read: impl FnOnce(&Object, Option<&mut Vec<A>>) -> Result<()>,
+        asked: &mut impl Attributes,
     ) -> Result<()> {
         let (object, audited) = self.sessions.with(session, |session| {
             let object = session.token.visible(session.rights(), handle)?;
@@ -70,13 +73,19 @@ impl Module {
             Ok((object, token.settings.audit.is_some().then(|| Arc::clone(token))))
         })?;
         let mut secret = Vec::new();
-        let outcome = read(&object, audited.is_some().then_some(&mut secret));
+        for index in 0..asked.count() {
+            let (id, room) = asked.asked(index);
+            if audited.is_some() && room != Room::Length && object.shows_secret(id) {
+                secret.push(id);
+            }
+            asked.tell(index, object.attribute(id));
+        }
         if let Some(token) = audited
             && !secret.is_empty()
         {
-            record_read(&token, session, &object, &secret, &outcome);
+            record_read(&token, session, &object, &secret, &asked.outcome());
         }
-        outcome
+        Ok(())
     }
 
     /// `C_SetAttributeValue`

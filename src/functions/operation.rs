@@ -1,12 +1,16 @@
-//! Gives the C interface access to a session, whose methods are the functions of operations, and
-//! records these functions in the audit log.
+//! Calls the functions of operations, which are methods of a session, and records them in the audit
+//! log.
+
+use jeton_words::operation::CryptMechanism;
+use jeton_words::token::Function;
 
 use super::Module;
 use super::audit;
+use crate::backend::Direction;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, MechanismWord};
-use crate::session::{Engine, Operation, Owner, Session};
+use crate::session::{Engine, Operation, Owner, Phase, Session};
 
 impl Module {
     /// Calls `work` with a session. No other call uses the session meanwhile.
@@ -30,7 +34,7 @@ impl Module {
 impl Session {
     /// Runs the `Init` function of an operation with a mechanism and a key. Records it in the audit
     /// log if the key is private or secret.
-    pub fn start(
+    pub(super) fn start(
         &mut self,
         function: &'static str,
         mechanism: &Mechanism,
@@ -42,9 +46,22 @@ impl Session {
         outcome
     }
 
-    /// Records the outcome of an `Init` function like [`start`](Self::start).
+    /// Like [`start`](Self::start), for an encryption or a decryption. The parameter of GCM is not
+    /// copied.
+    pub(super) fn start_crypt(
+        &mut self,
+        function: &'static str,
+        direction: Direction,
+        mechanism: CryptMechanism<'_>,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        let outcome = self.crypt_init(direction, mechanism, key);
+        self.record_start(function, mechanism.info, key, &outcome);
+        outcome
+    }
+
     #[inline]
-    pub fn record_start(
+    fn record_start(
         &mut self,
         function: &'static str,
         info: &'static MechanismWord,
@@ -55,11 +72,33 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Ends what a function ends if its arguments are refused with `error`. Such a call did not
+    /// reach the operation, so the operation did not end by itself. Returns the error for the
+    /// caller.
+    pub(super) fn refuse(&mut self, function: Function, error: Error) -> Error {
+        let (owner, operations) = self.split();
+        let error = operations.with_parameter(function).map_or(error, |(operation, phase)| {
+            let recorded = (phase == Phase::Begin).then(|| function.name());
+            // A wrong order of calls takes precedence.
+            let refuse = |operation: &mut Operation<_>| {
+                operation.message_engine(phase).map_or_else(Err, |_| Err(error))
+            };
+            owner.message(recorded, operation, refuse).map_or_else(|error| error, |()| error)
+        });
+        // The parameter of a message is an argument too.
+        if matches!(error, Error::ArgumentsBad | Error::MechanismParamInvalid | Error::HostMemory) {
+            operations.end_refused(function);
+        }
+        error
+    }
+}
+
 impl Owner<'_> {
     /// Runs a message-based function. Ends the operation if its key may not be used any more. If
     /// the call is a message or begins one, `function` is its name, and the audit log records it
     /// like an `Init` function.
-    pub fn message<E: Engine, T>(
+    pub(super) fn message<E: Engine, T>(
         self,
         function: Option<&'static str>,
         operation: &mut Operation<E>,

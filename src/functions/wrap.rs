@@ -44,21 +44,22 @@ impl Module {
     }
 
     /// `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS`: generates the nonce into
-    /// `message` and into the mechanism.
-    pub fn wrap_key_with_nonce(
+    /// `message`.
+    pub(super) fn wrap_key_with_nonce(
         &self,
         session: SessionHandle,
-        (mechanism, message): (&mut Mechanism, &mut MessageParams),
+        (mechanism, message): (&Mechanism, &mut MessageParams),
         wrapping: ObjectHandle,
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
         self.wrapping_nonce(session, message)?;
+        let mut mechanism = mechanism.clone();
         let Params::Cipher(CipherScheme::Aead { nonce, .. }) = &mut mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         *nonce = message.nonce().into();
-        self.wrap_under(session, (mechanism, Nonce::of(message)), wrapping, key, out)
+        self.wrap_under(session, (&mechanism, Nonce::of(message)), wrapping, key, out)
     }
 
     fn wrap_under(

@@ -3,7 +3,6 @@
 //! but with an authenticated cipher. Its nonce and tag are in a message parameter.
 
 use jeton_secret::Secret;
-use jeton_words::wrap::Authenticated;
 
 use super::Module;
 use super::audit::Call;
@@ -26,21 +25,24 @@ use crate::session::operation::Output;
 use crate::token::Token;
 
 impl Module {
-    /// `C_WrapKeyAuthenticated`. Returns the number of bytes written, or the length of the result
-    /// for [`Output::Length`].
+    /// `C_WrapKeyAuthenticated`. The data length in a parameter of CCM is ignored, because the key
+    /// gives the length. Writes the nonce and the tag into the parameter. Returns the number of
+    /// bytes written, or the length of the result for [`Output::Length`].
+    #[allow(clippy::too_many_arguments, reason = "the specification's")]
     pub fn wrap_key_authenticated(
         &self,
         session: SessionHandle,
-        how: Authenticated<'_>,
+        mechanism: &Mechanism,
+        params: &mut MessageParams,
+        aad: &[u8],
         wrapping: ObjectHandle,
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
         self.record_call(
             session,
-            Call::of("C_WrapKeyAuthenticated", Some(how.mechanism), &[wrapping, key]),
+            Call::of("C_WrapKeyAuthenticated", Some(mechanism), &[wrapping, key]),
             |token, rights| {
-                let Authenticated { mechanism, params, aad } = how;
                 let wrapping = find_key(&token, rights, mechanism, wrapping, WRAPPING)?;
                 let by = (mechanism, Nonce::of(params));
                 let plain = export_key(&token, rights, by, &wrapping, key)?;
@@ -64,19 +66,21 @@ impl Module {
     }
 
     /// `C_UnwrapKeyAuthenticated`
+    #[allow(clippy::too_many_arguments, reason = "the specification's")]
     pub fn unwrap_key_authenticated(
         &self,
         session: SessionHandle,
-        how: Authenticated<'_>,
+        mechanism: &Mechanism,
+        params: &mut MessageParams,
+        aad: &[u8],
         unwrapping: ObjectHandle,
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         self.record_call(
             session,
-            Call::of("C_UnwrapKeyAuthenticated", Some(how.mechanism), &[unwrapping]),
+            Call::of("C_UnwrapKeyAuthenticated", Some(mechanism), &[unwrapping]),
             |token, rights| {
-                let Authenticated { mechanism, params, aad } = how;
                 let unwrapping = find_key(&token, rights, mechanism, unwrapping, UNWRAPPING)?;
                 check_form(&token, mechanism, &unwrapping, params.tag().len())?;
                 let attributes = read_template(&token, &unwrapping, template, rights)?;

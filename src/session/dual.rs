@@ -8,25 +8,25 @@ use crate::error::Result;
 
 impl Session {
     /// `C_DigestEncryptUpdate`
-    pub fn digest_encrypt_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub(crate) fn digest_encrypt_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.operations.encrypt.follow_key(&self.token, self.access)?;
         encrypt_and_absorb(&mut self.operations.encrypt, &mut self.operations.digest, data, out)
     }
 
     /// `C_DecryptDigestUpdate`
-    pub fn decrypt_digest_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub(crate) fn decrypt_digest_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.operations.decrypt.follow_key(&self.token, self.access)?;
         decrypt_and_absorb(&mut self.operations.decrypt, &mut self.operations.digest, data, out)
     }
 
     /// `C_SignEncryptUpdate`
-    pub fn sign_encrypt_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub(crate) fn sign_encrypt_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.operations.encrypt.follow_key(&self.token, self.access)?;
         encrypt_and_absorb(&mut self.operations.encrypt, &mut self.operations.sign, data, out)
     }
 
     /// `C_DecryptVerifyUpdate`
-    pub fn decrypt_verify_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub(crate) fn decrypt_verify_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.operations.decrypt.follow_key(&self.token, self.access)?;
         decrypt_and_absorb(&mut self.operations.decrypt, &mut self.operations.verify, data, out)
     }

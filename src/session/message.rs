@@ -61,13 +61,11 @@ impl Messages {
         self.nonces = Nonces::default();
     }
 
-    /// Fails with `MechanismParamInvalid` if the parameter is for another cipher, or too weak for
-    /// the policy.
+    /// Fails with `MechanismParamInvalid` if the parameter is too weak for the policy.
     fn check(&self, params: &MessageParams) -> Result<()> {
-        match (params.scheme() == self.scheme, self.policy) {
-            (false, _) => Err(Error::MechanismParamInvalid),
-            (true, Policy::Compatible) => Ok(()),
-            (true, Policy::Strict) => check_aead(self.scheme, params.nonce().len(), params.tag().len()),
+        match self.policy {
+            Policy::Compatible => Ok(()),
+            Policy::Strict => check_aead(self.scheme, params.nonce().len(), params.tag().len()),
         }
     }
 
@@ -193,9 +191,17 @@ impl Engine for Messages {
 }
 
 impl Operation<Messages> {
-    /// Returns the cipher of the active message, or of a message that can begin now.
-    pub fn message_scheme(&mut self, phase: Phase) -> Result<AeadScheme> {
-        Ok(self.message_engine(phase)?.scheme)
+    /// Returns the cipher of the active operation.
+    pub(crate) fn message_cipher(&self) -> Option<AeadScheme> {
+        self.active_engine().map(|engine| engine.scheme)
+    }
+
+    /// Returns the engine for a message with this parameter. A wrong order of calls takes
+    /// precedence over a parameter for another cipher.
+    fn engine_with(&mut self, phase: Phase, params: &MessageParams) -> Result<&mut Messages> {
+        let engine = self.message_engine(phase)?;
+        require(params.scheme() == engine.scheme, Error::MechanismParamInvalid)?;
+        Ok(engine)
     }
 
     /// `C_EncryptMessage`, `C_DecryptMessage`
@@ -206,7 +212,7 @@ impl Operation<Messages> {
         input: &[u8],
         out: Output<'_>,
     ) -> Result<usize> {
-        let engine = self.message_engine(Phase::Begin)?;
+        let engine = self.engine_with(Phase::Begin, params)?;
         let Output::Buffer(out) = out else { return Ok(input.len()) };
         let outcome = engine.whole(params, aad, input, out);
         self.message_finish(outcome)
@@ -214,7 +220,7 @@ impl Operation<Messages> {
 
     /// `C_EncryptMessageBegin`, `C_DecryptMessageBegin`
     pub fn crypt_message_begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
-        self.message_engine(Phase::Begin)?;
+        self.engine_with(Phase::Begin, params)?;
         let outcome = self.hold(aad.len(), 0).and_then(|()| self.engine()?.begin(params, aad));
         outcome.inspect_err(|_| self.end_message())?;
         self.message_start()
@@ -239,6 +245,10 @@ impl Operation<Messages> {
         input: &[u8],
         out: Output<'_>,
     ) -> Result<usize> {
+        if let Err(error @ Error::MechanismParamInvalid) = self.engine_with(Phase::Continue, params) {
+            self.message_cancel();
+            return Err(error);
+        }
         let engine = self.message_engine(Phase::Continue)?;
         let Output::Buffer(out) = out else { return Ok(engine.active_message()?.end_len(input.len())) };
         let outcome = engine.check_end(params, input, out).and_then(|()| self.hold(input.len(), 0));

@@ -1,13 +1,14 @@
 //! One-time passwords (PKCS#11 3.2, "OTP mechanisms and parameters", "OATH HOTP"; RFC 4226).
 
 use std::cell::Cell;
-use std::ffi::{c_ulong, c_void};
 use std::sync::Arc;
 
 use jeton_secret::Secret;
+use jeton_words::operation::OneTimePassword;
 use jeton_words::session::Access;
 use subtle::ConstantTimeEq;
 
+use super::operation::place;
 use crate::backend::{Hash, MacScheme};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
@@ -82,24 +83,30 @@ impl Otp {
         if data.is_empty() { Ok(()) } else { Err(Error::DataLenRange) }
     }
 
-    /// Returns the length of the `CK_OTP_SIGNATURE_INFO` with its parameters and their values.
+    /// Returns the length of the result: see [`OneTimePassword::room`].
     pub(crate) fn info_len(&self) -> usize {
-        STRUCT + 2 * PARAM + COUNTER + self.digits
+        OneTimePassword::room(self.digits)
     }
 
-    /// Writes a `CK_OTP_SIGNATURE_INFO` of `info_len` bytes with the password and its counter. A
-    /// counter that comes from the key is incremented first: for a token object, on disk.
-    pub(crate) fn write(&self, out: &mut [u8]) -> Result<()> {
+    /// Like [`sign`](Self::sign), for a message in a single part.
+    #[cold]
+    pub(crate) fn sign_whole(&self, data: &[u8], out: &mut [u8]) -> Result<OneTimePassword> {
+        place(out, self.info_len())?;
+        self.update(data)?;
+        self.sign()
+    }
+
+    /// Computes the password. A counter that comes from the key is incremented first: for a token
+    /// object, on disk.
+    pub(crate) fn sign(&self) -> Result<OneTimePassword> {
         let counter = match self.counter {
             Some(counter) => counter,
             None => self.count()?,
         };
         let password = self.password(counter)?;
-        // The memory of an application of the agent lies elsewhere.
-        let is_here = self.token.identity().is_none();
-        let start = if is_here { out.as_ptr().expose_provenance() } else { 0 };
-        lay_out(start, [(otp::VALUE, &password), (otp::COUNTER, &counter)], out);
-        Ok(())
+        let mut digits = [0; OneTimePassword::MAX_DIGITS];
+        digits.get_mut(..password.len()).ok_or(Error::GeneralError)?.copy_from_slice(&password);
+        Ok(OneTimePassword { digits, len: password.len() as u8, counter })
     }
 
     /// Compares the caller's password with the expected one.
@@ -145,37 +152,4 @@ impl Otp {
         }
         Ok(digits)
     }
-}
-
-/// Size of a `CK_ULONG` in the caller's memory.
-const ULONG: usize = size_of::<c_ulong>();
-const POINTER: usize = size_of::<*const c_void>();
-/// Size of a `CK_OTP_SIGNATURE_INFO`: a pointer and a count.
-const STRUCT: usize = POINTER + ULONG;
-/// Size of a `CK_OTP_PARAM`: a type, a pointer and a length. There is no padding between the
-/// fields. Either pointers are as long as numbers, or the structures are packed.
-const PARAM: usize = ULONG + POINTER + ULONG;
-
-/// Writes a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, in this order. Its pointers
-/// are addresses in `out`, which begins at `start` for the application. PKCS#11 3.2,
-/// "CK_OTP_SIGNATURE_INFO", requires one block that the caller owns. This function does not read or
-/// write memory through these pointers.
-fn lay_out<const N: usize>(start: usize, params: [(u64, &[u8]); N], out: &mut [u8]) {
-    let mut fields = Vec::with_capacity(STRUCT + N * PARAM);
-    fields.extend_from_slice(&(start + STRUCT).to_ne_bytes());
-    fields.extend_from_slice(&ulong(N as u64));
-    let mut at = STRUCT + N * PARAM;
-    for (id, value) in params {
-        fields.extend_from_slice(&ulong(id));
-        fields.extend_from_slice(&(start + at).to_ne_bytes());
-        fields.extend_from_slice(&ulong(value.len() as u64));
-        out[at..at + value.len()].copy_from_slice(value);
-        at += value.len();
-    }
-    out[..fields.len()].copy_from_slice(&fields);
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "on a 32-bit platform CK_ULONG itself has 32 bits")]
-fn ulong(number: u64) -> [u8; ULONG] {
-    (number as c_ulong).to_ne_bytes()
 }

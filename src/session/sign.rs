@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jeton_secret::Secret;
+use jeton_words::operation::Signed;
 use subtle::ConstantTimeEq;
 
 use super::input::Message;
@@ -116,7 +117,15 @@ impl Signature<dyn Signer> {
         }
     }
 
-    fn sign_whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+    #[inline]
+    fn sign_whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<Signed> {
+        match self {
+            Self::Otp(otp) => otp.sign_whole(data, out).map(Signed::Password),
+            engine => engine.sign_bytes(data, out).map(Signed::Bytes),
+        }
+    }
+
+    fn sign_bytes(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
@@ -125,23 +134,20 @@ impl Signature<dyn Signer> {
                 mac.mac.update(data)?;
                 place.copy_from_slice(mac.finish(place.len())?);
             }
-            Self::Otp(otp) => {
-                otp.update(data)?;
-                otp.write(place)?;
-            }
+            Self::Otp(_) => return Err(Error::GeneralError),
         }
         Ok(place.len())
     }
 
-    fn sign_end(&mut self, out: &mut [u8]) -> Result<usize> {
+    fn sign_end(&mut self, out: &mut [u8]) -> Result<Signed> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
             Self::Pair(message, signer) => signer.sign(&message.parts()?, place)?,
             Self::Mac(mac) => place.copy_from_slice(mac.finish(place.len())?),
-            Self::Otp(otp) => otp.write(place)?,
+            Self::Otp(otp) => return otp.sign().map(Signed::Password),
         }
-        Ok(place.len())
+        Ok(Signed::Bytes(place.len()))
     }
 
     fn sign_now(&mut self, input: &[u8], len: usize) -> Result<Secret> {
@@ -151,7 +157,7 @@ impl Signature<dyn Signer> {
         Ok(out)
     }
 
-    fn sign_last(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+    fn sign_last(&mut self, data: &[u8], out: &mut [u8]) -> Result<Signed> {
         self.update(data)?;
         self.sign_end(out).inspect(|_| self.forget())
     }
@@ -209,18 +215,18 @@ impl<A: ?Sized> Resume for Signature<A> {
 
 impl Operation<Signing> {
     /// `C_Sign`
-    #[inline]
-    pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+    #[inline(always)]
+    pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<Signed> {
         let engine = self.engine_for(Parts::Single)?;
-        let Output::Buffer(out) = out else { return Ok(engine.len()) };
+        let Output::Buffer(out) = out else { return Ok(Signed::Bytes(engine.len())) };
         let outcome = engine.sign_whole(data, out);
         self.finish(outcome)
     }
 
     /// `C_SignFinal`
-    pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
+    pub fn sign_final(&mut self, out: Output<'_>) -> Result<Signed> {
         let engine = self.engine_for(Parts::Multiple)?;
-        let Output::Buffer(out) = out else { return Ok(engine.len()) };
+        let Output::Buffer(out) = out else { return Ok(Signed::Bytes(engine.len())) };
         let outcome = engine.sign_end(out);
         self.finish_parts(outcome)
     }
@@ -238,7 +244,7 @@ impl Operation<Signing> {
     pub fn sign_message(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         let engine = self.message_engine(Phase::Begin)?;
         let Output::Buffer(out) = out else { return Ok(engine.len()) };
-        let outcome = engine.sign_whole(data, out);
+        let outcome = engine.sign_whole(data, out).map(|signed| signed.length());
         self.message_finish(outcome)
     }
 
@@ -250,6 +256,7 @@ impl Operation<Signing> {
         let len = engine.len();
         let outcome = place(out, len).map(drop).and_then(|()| self.hold_last(data));
         let outcome = outcome.and_then(|()| self.engine()?.sign_last(data, out));
+        let outcome = outcome.map(|signed| signed.length());
         self.message_finish(outcome)
     }
 }

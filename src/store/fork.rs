@@ -86,7 +86,7 @@ fn set_calls() -> Result<()> {
     type Map = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, libc::off_t) -> *mut c_void;
     // SAFETY: SQLite calls a function under such a name with the arguments of the C function of
     // that name, and these functions take the same arguments. All are functions of this object,
-    // which is a program or a library that is never unmapped (abi/build.rs: nodelete).
+    // which is a program or a library that is never unmapped (abi/pkcs11/build.rs: nodelete).
     let outcomes = unsafe {
         let stat = std::mem::transmute::<Stat, Call>(stat);
         let fstat = std::mem::transmute::<unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int, Call>(fstat);
@@ -117,7 +117,7 @@ fn set_calls() -> Result<()> {
 ///
 /// # Safety
 /// The same thread calls [`release`] after the fork, in both processes.
-pub unsafe extern "C" fn hold() {
+pub unsafe fn hold() {
     // A child could not finish what another thread begins. `initialize` reports an error.
     let _ = prepare();
     for &id in MUTEXES {
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn hold() {
 ///
 /// # Safety
 /// This thread called [`hold`] before the fork.
-pub unsafe extern "C" fn release() {
+pub unsafe fn release() {
     log::release();
     for &id in MUTEXES.iter().rev() {
         // SAFETY: `hold` took them in this thread, which continues in both processes.

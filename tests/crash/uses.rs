@@ -157,7 +157,7 @@ impl Fixture<'_> {
                 whole?;
             }
             module.crypt_message_begin(session, direction, &mut params, b"known")?;
-            module.crypt_message_part(session, direction, &[7; 48], Output::Buffer(&mut [0; 64]))?;
+            module.crypt_message_next(session, direction, &[7; 48], Output::Buffer(&mut [0; 64]))?;
             let end = module.crypt_message_end(
                 session,
                 direction,

@@ -9,6 +9,7 @@ use jeton::audit::{Audit, ObjectName, Record};
 use jeton::functions::Threads;
 use jeton::mechanism::message::MessageParams;
 use jeton::object::AttributeView;
+use jeton_words::token::{self, Room, worse};
 use serde_json::{Value, json};
 
 use crate::objects::aes;
@@ -136,7 +137,7 @@ fn each_message_of_a_message_based_operation_is_recorded() {
         assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), Ok(64));
     }
     module.sign_message_begin(session).expect("a message");
-    module.sign_message_part(session, b"da").expect("a part");
+    module.sign_message_next(session, b"da").expect("a part");
     assert_eq!(module.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(64));
     module.message_sign_final(session).expect("an operation");
 
@@ -146,7 +147,7 @@ fn each_message_of_a_message_based_operation_is_recorded() {
         let whole = Output::Buffer(&mut out[..4]);
         let _ = module.crypt_message(session, direction, &mut params, b"", b"data", whole);
         module.crypt_message_begin(session, direction, &mut params, b"").expect("a message");
-        module.crypt_message_part(session, direction, b"data", Output::Buffer(&mut out)).expect("a part");
+        module.crypt_message_next(session, direction, b"data", Output::Buffer(&mut out)).expect("a part");
     }
     let expected = [
         "C_MessageSignInit - CKM_ECDSA_SHA256 1 Ok",
@@ -167,6 +168,40 @@ fn each_message_of_a_message_based_operation_is_recorded() {
     assert_eq!(said, expected);
 }
 
+/// The attributes that a test asks for.
+struct Asked<'a>(&'a [A], Room, Result<(), Error>);
+
+impl token::Attributes for Asked<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn asked(&self, index: usize) -> (A, Room) {
+        (self.0[index], self.1.clone())
+    }
+
+    fn tell(&mut self, _: usize, value: Result<AttributeView<'_>, Error>) {
+        self.2 = worse(self.2, value.map(drop));
+    }
+
+    fn outcome(&self) -> Result<(), Error> {
+        self.2
+    }
+}
+
+/// Reads attributes as the C interface does.
+fn read(
+    client: &Client,
+    session: SessionHandle,
+    object: ObjectHandle,
+    ids: &[A],
+    room: Room,
+) -> Result<(), Error> {
+    let mut asked = Asked(ids, room, Ok(()));
+    client.attributes(session, object, &mut asked)?;
+    asked.2
+}
+
 #[test]
 fn a_read_of_a_secret_value_is_recorded() {
     let (client, file) = audited(DEFAULT);
@@ -177,17 +212,13 @@ fn a_read_of_a_secret_value_is_recorded() {
     let hidden = client.create(session, &aes().flag(A::SENSITIVE, true)).expect("a key");
     let certificate = client.create(session, &data("public")).expect("data");
     let named = [secret, private].map(|key| unique_id(&client, session, key));
-    // As the C interface reads attributes.
-    let read = |object, ids: &[A]| {
-        client.read_attributes(session, object, |object, secret| {
-            secret.expect("an audit log").extend(ids.iter().filter(|id| object.shows_secret(**id)));
-            ids.iter().try_for_each(|id| object.attribute(*id).map(drop))
-        })
-    };
+    let read = |object, ids: &[A]| read(&client, session, object, ids, Room::Bytes(4096));
     assert_eq!(read(secret, &[A::LABEL, A::VALUE]), Ok(()));
     assert_eq!(read(private, &[A::PRIME_1, A::MODULUS, A::PRIVATE_EXPONENT]), Ok(()));
     assert_eq!(read(hidden, &[A::VALUE]), Err(Error::AttributeSensitive));
     assert_eq!(read(certificate, &[A::VALUE]), Ok(()));
+    // The length is no secret.
+    assert_eq!(self::read(&client, session, secret, &[A::VALUE], Room::Length), Ok(()));
     client.finalize().expect("a module");
     let all = records(&file, DEFAULT);
     let reads = all.iter().filter(|record| record["function"] == "C_GetAttributeValue");
@@ -397,11 +428,7 @@ fn an_attribute_that_is_read_many_times_is_recorded_once() {
     let (client, file) = audited(DEFAULT);
     let session = user(&client);
     let secret = client.create(session, &aes().and(&shown())).expect("a key");
-    let read = client.read_attributes(session, secret, |_, secret| {
-        secret.expect("an audit log").extend([A::VALUE; 1024]);
-        Ok(())
-    });
-    assert_eq!(read, Ok(()));
+    assert_eq!(read(&client, session, secret, &[A::VALUE; 1024], Room::Bytes(4096)), Ok(()));
     client.finalize().expect("a module");
     let all = records(&file, DEFAULT);
     let read = all.iter().find(|record| record["function"] == "C_GetAttributeValue").expect("a record");

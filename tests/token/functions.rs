@@ -1,15 +1,16 @@
-//! The functions of PKCS#11 for the tests. Each one calls the core as the C interface does.
+//! The functions of PKCS#11 for the tests: those of the module, and some in a form that is shorter
+//! to call.
 
 use std::ops::Deref;
 
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
 use jeton::functions::{Module, Output, Started};
-use jeton::id::{ObjectHandle, SessionHandle};
+use jeton::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
 use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::MessageParams;
 use jeton::object::template::Template;
-use jeton::session::Session;
+use jeton_words::token::{Function, Token};
 
 #[derive(Default)]
 pub struct Functions(Module);
@@ -34,171 +35,102 @@ impl Deref for Functions {
     }
 }
 
-/// Each entry is a function: its arguments after the session, its result, and the closure that it
-/// runs.
-macro_rules! functions {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $work:expr;)*) => {
+/// Defines methods that cancel the operations with a flag.
+macro_rules! cancel {
+    ($($name:ident $flag:ident;)*) => {
         #[allow(dead_code, reason = "the crash tests call some of them alone")]
         impl Functions {
-            $(pub fn $name(&self, session: SessionHandle $(, $argument: $type)*) -> Result<$result> {
-                self.with_session(session, $work)
+            $(pub fn $name(&self, session: SessionHandle) -> Result<()> {
+                self.cancel(session, does::$flag)
             })*
         }
     };
 }
 
-/// Each entry is an `Init` function, its name in PKCS#11, its operation, and the function that
-/// cancels the operation.
-macro_rules! inits {
-    ($($name:ident, $function:literal, $operation:ident $(, $cancel:ident)?;)*) => {
+cancel! {
+    digest_cancel DIGEST;
+    sign_cancel SIGN;
+    verify_cancel VERIFY;
+    verify_signature_cancel VERIFY;
+    encrypt_cancel ENCRYPT;
+    decrypt_cancel DECRYPT;
+    message_sign_cancel MESSAGE_SIGN;
+    message_verify_cancel MESSAGE_VERIFY;
+}
+
+/// Defines methods for a message-based function of either direction.
+macro_rules! either {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty = $encrypt:ident $decrypt:ident;)*) => {
+        #[allow(dead_code, reason = "the crash tests call some of them alone")]
         impl Functions {
-            $(
-                pub fn $name(&self, session: SessionHandle, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-                    self.with_session(session, |session| session.start($function, mechanism, key, Session::$name))
+            $(pub fn $name(&self, session: SessionHandle, direction: Direction $(, $argument: $type)*) -> Result<$answer> {
+                match direction {
+                    Direction::Encrypt => self.$encrypt(session $(, $argument)*),
+                    Direction::Decrypt => self.$decrypt(session $(, $argument)*),
                 }
-
-                $(
-                    pub fn $cancel(&self, session: SessionHandle) -> Result<()> {
-                        self.with_session(session, |session| {
-                            session.operations.$operation.cancel();
-                            Ok(())
-                        })
-                    }
-                )?
-            )*
-        }
-    };
-}
-
-inits! {
-    sign_init, "C_SignInit", sign, sign_cancel;
-    verify_init, "C_VerifyInit", verify, verify_cancel;
-    encrypt_init, "C_EncryptInit", encrypt, encrypt_cancel;
-    decrypt_init, "C_DecryptInit", decrypt, decrypt_cancel;
-    sign_recover_init, "C_SignRecoverInit", sign_recover;
-    message_sign_init, "C_MessageSignInit", message_sign, message_sign_cancel;
-    message_verify_init, "C_MessageVerifyInit", message_verify, message_verify_cancel;
-}
-
-functions! {
-    digest_init(mechanism: &Mechanism) -> () = |session| session.digest_init(mechanism);
-    digest(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.digest.digest(data, out);
-    digest_update(data: &[u8]) -> () = |session| session.operations.digest.update(data);
-    digest_final(out: Output<'_>) -> usize = |session| session.operations.digest.digest_final(out);
-    digest_cancel() -> () = |session| { session.operations.digest.cancel(); Ok(()) };
-    sign(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign.sign(data, out);
-    sign_update(data: &[u8]) -> () = |session| session.operations.sign.update(data);
-    sign_final(out: Output<'_>) -> usize = |session| session.operations.sign.sign_final(out);
-    verify(data: &[u8], signature: &[u8]) -> () = |session| session.operations.verify.verify(data, signature);
-    verify_update(data: &[u8]) -> () = |session| session.operations.verify.update(data);
-    verify_final(signature: &[u8]) -> () = |session| session.operations.verify.verify_final(signature);
-    encrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt(data, out);
-    encrypt_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.crypt_update(Direction::Encrypt, data, out);
-    encrypt_final(out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt_final(out);
-    decrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt(data, out);
-    decrypt_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.crypt_update(Direction::Decrypt, data, out);
-    sign_encrypt_update(data: &[u8], out: Output<'_>) -> usize = |session| session.sign_encrypt_update(data, out);
-    sign_recover(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign_recover.sign(data, out);
-    verify_signature(data: &[u8]) -> () = |session| session.operations.verify_signature.verify_signature(data);
-    verify_signature_update(data: &[u8]) -> () = |session| session.operations.verify_signature.update(data);
-    verify_signature_final() -> () = |session| session.operations.verify_signature.verify_signature_final();
-    verify_signature_cancel() -> () = |session| { session.operations.verify_signature.cancel(); Ok(()) };
-    message_sign_final() -> () = |session| session.operations.message_sign.message_final();
-    message_verify_final() -> () = |session| session.operations.message_verify.message_final();
-    crypt_message_cancel(direction: Direction) -> () =
-        |session| { session.operations.messages(direction).message_cancel(); Ok(()) };
-    message_crypt_final(direction: Direction) -> () =
-        |session| session.operations.messages(direction).message_final();
-    message_crypt_cancel(direction: Direction) -> () =
-        |session| { session.operations.messages(direction).cancel(); Ok(()) };
-}
-
-/// Each entry is a message-based function: its name for the audit log, its operation, and the
-/// closure that it runs.
-macro_rules! messages {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty,
-        $function:expr, |$operations:ident| $operation:expr, $work:expr;)*) => {
-        #[allow(dead_code, reason = "the crash tests call some of them alone")]
-        impl Functions {
-            $(pub fn $name(&self, session: SessionHandle $(, $argument: $type)*) -> Result<$result> {
-                self.with_session(session, |session| {
-                    let (owner, $operations) = session.split();
-                    owner.message($function, $operation, $work)
-                })
             })*
         }
     };
 }
 
-messages! {
-    sign_message(data: &[u8], out: Output<'_>) -> usize, logged(&out, "C_SignMessage"), |it| &mut it.message_sign,
-        |operation| operation.sign_message(data, out);
-    sign_message_begin() -> (), Some("C_SignMessageBegin"), |it| &mut it.message_sign,
-        |operation| operation.message_start();
-    sign_message_part(part: &[u8]) -> (), None, |it| &mut it.message_sign,
-        |operation| operation.message_update(part);
-    sign_message_end(part: &[u8], out: Output<'_>) -> usize, None, |it| &mut it.message_sign,
-        |operation| operation.sign_message_end(part, out);
-    verify_message(data: &[u8], signature: &[u8]) -> (), Some("C_VerifyMessage"), |it| &mut it.message_verify,
-        |operation| operation.verify_message(data, signature);
-    verify_message_begin() -> (), Some("C_VerifyMessageBegin"), |it| &mut it.message_verify,
-        |operation| operation.message_start();
-    verify_message_part(part: &[u8]) -> (), None, |it| &mut it.message_verify,
-        |operation| operation.message_update(part);
-    crypt_message(direction: Direction, params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize,
-        logged(&out, either(direction, "C_EncryptMessage", "C_DecryptMessage")),
-        |it| it.messages(direction), |operation| operation.crypt_message(params, aad, data, out);
-    crypt_message_begin(direction: Direction, params: &mut MessageParams, aad: &[u8]) -> (),
-        Some(either(direction, "C_EncryptMessageBegin", "C_DecryptMessageBegin")),
-        |it| it.messages(direction), |operation| operation.crypt_message_begin(params, aad);
-    crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize, None,
-        |it| it.messages(direction), |operation| operation.crypt_message_part(part, out);
-    crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize, None,
-        |it| it.messages(direction), |operation| operation.crypt_message_end(params, part, out);
+either! {
+    message_crypt_init(mechanism: &Mechanism, key: ObjectHandle) -> () = message_encrypt_init message_decrypt_init;
+    crypt_message(params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize =
+        encrypt_message decrypt_message;
+    crypt_message_begin(params: &mut MessageParams, aad: &[u8]) -> () = encrypt_message_begin decrypt_message_begin;
+    crypt_message_next(part: &[u8], out: Output<'_>) -> usize = encrypt_message_next decrypt_message_next;
+    crypt_message_end(params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize =
+        encrypt_message_end decrypt_message_end;
+    message_crypt_final() -> () = message_encrypt_final message_decrypt_final;
 }
 
-/// Returns the name for the audit log, unless the caller asks only for the length.
-fn logged(out: &Output<'_>, function: &'static str) -> Option<&'static str> {
-    matches!(out, Output::Buffer(_)).then_some(function)
-}
-
-fn either(direction: Direction, encrypts: &'static str, decrypts: &'static str) -> &'static str {
-    match direction {
-        Direction::Encrypt => encrypts,
-        Direction::Decrypt => decrypts,
-    }
-}
-
+#[allow(dead_code, reason = "the crash tests call some of them alone")]
 impl Functions {
-    pub fn message_crypt_init(
+    pub fn encrypt_init(
         &self,
         session: SessionHandle,
-        direction: Direction,
         mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        let function = either(direction, "C_MessageEncryptInit", "C_MessageDecryptInit");
-        self.with_session(session, |session| {
-            session.start(function, mechanism, key, |session, mechanism, key| {
-                session.message_crypt_init(direction, mechanism, key)
-            })
-        })
+        self.0.encrypt_init(session, mechanism.into(), key)
     }
 
-    pub fn verify_signature_init(
+    pub fn decrypt_init(
         &self,
         session: SessionHandle,
         mechanism: &Mechanism,
         key: ObjectHandle,
-        signature: &[u8],
     ) -> Result<()> {
-        self.with_session(session, |session| {
-            session.start("C_VerifySignatureInit", mechanism, key, |session, mechanism, key| {
-                session.verify_signature_init(mechanism, key, signature)
-            })
-        })
+        self.0.decrypt_init(session, mechanism.into(), key)
+    }
+
+    /// Returns the length of the signature.
+    pub fn sign(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+        self.0.sign(session, data, out).map(|signed| signed.length())
+    }
+
+    /// Returns the length of the signature.
+    pub fn sign_final(&self, session: SessionHandle, out: Output<'_>) -> Result<usize> {
+        self.0.sign_final(session, out).map(|signed| signed.length())
+    }
+
+    /// Ends the active message, as the refused argument of a call does.
+    pub fn crypt_message_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
+        let function = match direction {
+            Direction::Encrypt => Function::C_EncryptMessageNext,
+            Direction::Decrypt => Function::C_DecryptMessageNext,
+        };
+        match self.refused(session, function, Error::ArgumentsBad) {
+            Error::ArgumentsBad => Ok(()),
+            error => Err(error),
+        }
+    }
+
+    pub fn message_crypt_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
+        match direction {
+            Direction::Encrypt => self.cancel(session, does::MESSAGE_ENCRYPT),
+            Direction::Decrypt => self.cancel(session, does::MESSAGE_DECRYPT),
+        }
     }
 
     /// Fails with `Pending` if the generation continues after the call.

@@ -42,6 +42,7 @@ mod processes;
 mod protection;
 mod public_half;
 mod quota;
+mod refused;
 mod rejection;
 mod roles;
 mod samples;

@@ -50,7 +50,7 @@ fn cancelling_ends_a_message_or_its_operation() {
         [(Direction::Encrypt, flag::MESSAGE_ENCRYPT), (Direction::Decrypt, flag::MESSAGE_DECRYPT)]
     {
         let begin = || client.crypt_message_begin(session, direction, &mut params(), AAD);
-        let part = || client.crypt_message_part(session, direction, b"", Output::Buffer(&mut []));
+        let part = || client.crypt_message_next(session, direction, b"", Output::Buffer(&mut []));
         let init = || client.message_crypt_init(session, direction, &plain(M::AES_GCM), key);
         let missing = Error::OperationNotInitialized;
         assert_eq!((init(), begin(), part()), (Ok(()), Ok(()), Ok(0)));
@@ -103,17 +103,17 @@ fn message_signing_calls_must_come_in_order_and_can_be_cancelled() {
     init().expect("operations");
     assert_eq!(client.message_sign_init(session, &mechanism, private), Err(Error::OperationActive));
     assert_eq!(client.message_verify_init(session, &mechanism, public), Err(Error::OperationActive));
-    assert_eq!(client.sign_message_part(session, b"data"), Err(missing));
-    assert_eq!(client.verify_message_part(session, b"data"), Err(missing));
+    assert_eq!(client.sign_message_next(session, b"data"), Err(missing));
+    assert_eq!(client.verify_message_next(session, b"data"), Err(missing));
     client.sign_message_begin(session).expect("a message");
     client.verify_message_begin(session).expect("a message");
     assert_eq!(client.message_sign_final(session), Err(Error::OperationActive));
     assert_eq!(client.message_verify_final(session), Err(Error::OperationActive));
     client.cancel(session, flag::MESSAGE_SIGN).expect("an operation");
-    assert_eq!(client.sign_message_part(session, b"data"), Err(missing));
-    assert_eq!(client.verify_message_part(session, b"data"), Ok(()));
+    assert_eq!(client.sign_message_next(session, b"data"), Err(missing));
+    assert_eq!(client.verify_message_next(session, b"data"), Ok(()));
     client.cancel(session, flag::MESSAGE_VERIFY).expect("an operation");
-    assert_eq!(client.verify_message_part(session, b"data"), Err(missing));
+    assert_eq!(client.verify_message_next(session, b"data"), Err(missing));
 
     init().expect("operations");
     client.message_sign_cancel(session).expect("an operation");
@@ -148,7 +148,7 @@ fn always_authenticate_needs_the_pin_for_each_message() {
         assert_eq!(client.sign_message_begin(session), Err(Error::UserNotLoggedIn));
         assert_eq!(login(PIN), Ok(()));
         assert_eq!(client.sign_message_begin(session), Ok(()));
-        assert_eq!(client.sign_message_part(session, b"da"), Ok(()));
+        assert_eq!(client.sign_message_next(session, b"da"), Ok(()));
         assert_eq!(client.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(256));
         assert_eq!(client.verify(session, &mechanism, public, b"data", &out), Ok(()));
     }

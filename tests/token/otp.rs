@@ -1,10 +1,11 @@
 //! One-time passwords: the values of RFC 4226, the counter that only increases, and refused uses.
 
 use std::collections::BTreeSet;
-use std::ffi::c_ulong;
 
+use jeton::functions::Module;
 use jeton::id::mechanism_flag;
 use jeton::mechanism::sp800_108::Field;
+use jeton_words::operation::Signed;
 
 use crate::derive::derive;
 use crate::prelude::*;
@@ -26,27 +27,6 @@ fn own() -> Mechanism {
     with(None, None, None, 0)
 }
 
-/// Reads the type and value of each parameter of a `CK_OTP_SIGNATURE_INFO`.
-fn parse(info: &[u8]) -> Vec<(u64, Vec<u8>)> {
-    let number = |at: usize| {
-        let bytes = info[at..at + size_of::<c_ulong>()].try_into().expect("a number");
-        c_ulong::from_ne_bytes(bytes) as usize
-    };
-    let place = |at: usize| {
-        let bytes = info[at..at + size_of::<usize>()].try_into().expect("a pointer");
-        usize::from_ne_bytes(bytes) - info.as_ptr().addr()
-    };
-    let (pointer, ulong) = (size_of::<usize>(), size_of::<c_ulong>());
-    let first = place(0);
-    (0..number(pointer))
-        .map(|index| {
-            let at = first + index * (2 * ulong + pointer);
-            let value = place(at + ulong);
-            (number(at) as u64, info[value..value + number(at + ulong + pointer)].to_vec())
-        })
-        .collect()
-}
-
 /// Generates a password. Returns it with its counter.
 fn password(
     client: &Client,
@@ -56,12 +36,14 @@ fn password(
 ) -> Result<(String, u64), Error> {
     client.sign_init(session, mechanism, key)?;
     let mut info = vec![0; client.module.sign(session, b"", Output::Length)?];
-    let len = client.module.sign(session, b"", Output::Buffer(&mut info))?;
-    assert_eq!(len, info.len());
-    let params = parse(&info);
-    let [(0, password), (4, counter)] = &params[..] else { panic!("{params:?}") };
-    let counter = counter[..].try_into().expect("a counter");
-    Ok((String::from_utf8(password.clone()).expect("digits"), u64::from_be_bytes(counter)))
+    match Module::sign(&client.module, session, b"", Output::Buffer(&mut info))? {
+        Signed::Password(password) => {
+            assert_eq!(Signed::Password(password).length(), info.len());
+            let digits = String::from_utf8(password.digits().to_vec()).expect("digits");
+            Ok((digits, u64::from_be_bytes(password.counter)))
+        }
+        signed => panic!("{signed:?}"),
+    }
 }
 
 fn counter(client: &Client, session: SessionHandle, key: ObjectHandle) -> u64 {

@@ -146,7 +146,7 @@ fn collected_messages_are_taken_from_the_quota() {
 
         module.message_sign_init(session, ed25519, private).expect("an operation");
         module.sign_message_begin(session).expect("a message");
-        assert!((10..=40).contains(&until_full(100, || module.sign_message_part(session, PART))));
+        assert!((10..=40).contains(&until_full(100, || module.sign_message_next(session, PART))));
         module.sign_message_begin(session).expect("a message");
         let last = vec![0; 3 * MIB];
         let refused = module.sign_message_end(session, &last, Output::Buffer(&mut [0; 64]));
@@ -186,7 +186,7 @@ fn what_a_cipher_keeps_is_taken_from_the_quota() {
         let begin = |params: &mut _, aad| module.crypt_message_begin(session, decrypt, params, aad);
         assert_eq!(begin(&mut params, &aad), Err(Error::DeviceMemory));
         begin(&mut params, b"").expect("a message");
-        let part = || module.crypt_message_part(session, decrypt, PART, Output::Buffer(&mut [])).map(drop);
+        let part = || module.crypt_message_next(session, decrypt, PART, Output::Buffer(&mut [])).map(drop);
         assert!((10..=40).contains(&until_full(100, part)));
     });
 }

@@ -1,7 +1,6 @@
 //! Tests of the policy *strict*. `src/config/strict.rs` has its rules. Most tests also check that
 //! *compatible* allows the same call.
 
-use jeton::functions::Authenticated;
 use jeton::id::mechanism_flag as does;
 use jeton::mechanism::message::{Generator, MessageParams};
 
@@ -456,10 +455,9 @@ fn messages_and_wrapped_keys_have_long_tags_and_nonces() {
         let mut params = MessageParams::new(AeadScheme::AesGcm, &[0; 12], 4).expect("lengths of GCM");
         params.set_generator(Generator::Random, 0).expect("bits of the nonce");
         let mechanism = plain(M::AES_GCM);
-        let how = Authenticated { mechanism: &mechanism, params: &mut params, aad: b"" };
         let mut out = [0; 32];
         let out = Output::Buffer(&mut out);
-        let made = client.wrap_key_authenticated(session, how, by, key, out);
+        let made = client.wrap_key_authenticated(session, &mechanism, &mut params, b"", by, key, out);
         expect(made, strict, Error::MechanismParamInvalid);
     });
 }

@@ -27,4 +27,4 @@ pub mod slot;
 pub mod sp800_108;
 pub mod template;
 pub mod tls;
-pub mod wrap;
+pub mod token;

@@ -116,6 +116,7 @@ pub enum Shape {
 impl Shape {
     /// Returns whether the mechanism has a parameter. The token never reads the parameter of a
     /// mechanism without one.
+    #[inline]
     pub fn has_parameter(self) -> bool {
         !matches!(self, Self::None | Self::Cipher(CipherMode::AesEcb | CipherMode::Des3Ecb))
     }

@@ -5,157 +5,71 @@ use std::ffi::c_void;
 use cryptoki_sys::{
     CK_BYTE, CK_FLAGS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CKF_END_OF_MESSAGE,
 };
-use jeton::backend::Direction;
-use jeton::error::{Error, Result};
-use jeton::functions::Output;
-use jeton::session::{Messages, Operation, Owner, Phase, Session};
+use jeton_words::error::Error;
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_session;
+use crate::call::{Entry, Failure, answered};
 use crate::input::{In, Out, transform};
-use crate::operation::cancel_refused;
+use crate::number::object;
+use crate::operation::function;
 use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
-/// Defines the functions of one direction.
-macro_rules! functions {
-    (
-        $direction:ident,
-        $operation:ident:
-        $init:ident,
-        $message:ident,
-        $begin:ident,
-        $next:ident,
-        $final:ident
-    ) => {
-        init_and_final!($init, $final, $operation, message_mechanism, |session, mechanism, key| {
-            session.message_crypt_init(Direction::$direction, mechanism, key)
-        });
-
-        #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "the specification's")]
-        pub(crate) unsafe extern "C" fn $message(
+/// Defines an `Init` function.
+macro_rules! init {
+    ($name:ident, $method:ident) => {
+        pub unsafe fn $name<T: Token>(
+            entry: &Entry<T>,
             handle: CK_SESSION_HANDLE,
-            parameter: *mut c_void,
-            parameter_len: CK_ULONG,
-            aad: *mut CK_BYTE,
-            aad_len: CK_ULONG,
-            input: *mut CK_BYTE,
-            input_len: CK_ULONG,
-            output: *mut CK_BYTE,
-            output_len: *mut CK_ULONG,
+            given: *mut CK_MECHANISM,
+            key: CK_OBJECT_HANDLE,
         ) -> CK_RV {
-            let parameter = Parameter(parameter, parameter_len);
-            let (aad, data, out) = (In(aad, aad_len), In(input, input_len), Out(output, output_len));
-            // SAFETY: the contract of PKCS#11.
-            call_session(handle, |session| unsafe {
-                whole(session, Direction::$direction, stringify!($message), parameter, aad, data, out)
-            })
-        }
-
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $begin(
-            handle: CK_SESSION_HANDLE,
-            parameter: *mut c_void,
-            parameter_len: CK_ULONG,
-            aad: *mut CK_BYTE,
-            aad_len: CK_ULONG,
-        ) -> CK_RV {
-            let (parameter, aad) = (Parameter(parameter, parameter_len), In(aad, aad_len));
-            // SAFETY: the contract of PKCS#11.
-            call_session(handle, |session| unsafe {
-                begin(session, Direction::$direction, stringify!($begin), parameter, aad)
-            })
-        }
-
-        #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "the specification's")]
-        pub(crate) unsafe extern "C" fn $next(
-            handle: CK_SESSION_HANDLE,
-            parameter: *mut c_void,
-            parameter_len: CK_ULONG,
-            input: *mut CK_BYTE,
-            input_len: CK_ULONG,
-            output: *mut CK_BYTE,
-            output_len: *mut CK_ULONG,
-            flags: CK_FLAGS,
-        ) -> CK_RV {
-            let parameter = Parameter(parameter, parameter_len);
-            let (part, out) = (In(input, input_len), Out(output, output_len));
-            // SAFETY: the contract of PKCS#11.
-            call_session(handle, |session| unsafe {
-                next(session, Direction::$direction, parameter, part, out, flags)
+            entry.call_in(Function::$name, handle, |token, session| {
+                if given.is_null() {
+                    return answered(token.clear(session, Function::$name));
+                }
+                // SAFETY: the contract of PKCS#11 for pMechanism.
+                let mechanism = unsafe { message_mechanism(given) }?;
+                answered(token.$method(session, &mechanism, object(key)))
             })
         }
     };
 }
 
-functions! {
-    Encrypt, message_encrypt:
-    C_MessageEncryptInit, C_EncryptMessage, C_EncryptMessageBegin, C_EncryptMessageNext, C_MessageEncryptFinal
-}
+init!(C_MessageEncryptInit, message_encrypt_init);
+function!(session C_MessageEncryptFinal, message_encrypt_final);
 
-functions! {
-    Decrypt, message_decrypt:
-    C_MessageDecryptInit, C_DecryptMessage, C_DecryptMessageBegin, C_DecryptMessageNext, C_MessageDecryptFinal
-}
-
-/// The parameter of a message: pointer and length, not yet checked.
-#[derive(Clone, Copy)]
-struct Parameter(*mut c_void, CK_ULONG);
-
-impl Parameter {
-    /// Reads the parameter into `message`. Its type depends on the operation's cipher. A wrong
-    /// order of calls takes precedence over a bad parameter.
-    ///
-    /// # Safety
-    ///
-    /// The contract of PKCS#11 for pParameter.
-    #[inline]
-    unsafe fn parse(
-        self,
-        message: &mut Message,
-        operation: &mut Operation<Messages>,
-        direction: Direction,
-        phase: Phase,
-        tag: Tag,
-    ) -> Result<()> {
-        let scheme = operation.message_scheme(phase)?;
-        let (nonce, tag) = match (direction, tag) {
-            (Direction::Encrypt, tag) => (Nonce::Generated, tag),
-            // "The ulIvFixedBits and ivGenerator fields are ignored."
-            (Direction::Decrypt, Tag::Write) => (Nonce::Given, Tag::Read),
-            (Direction::Decrypt, tag) => (Nonce::Given, tag),
-        };
-        // SAFETY: the caller's promise.
-        unsafe { read_message(message, scheme, (self.0, self.1), nonce, tag) }
-    }
-}
-
-/// Processes a message in a single part.
-///
-/// # Safety
-///
-/// The contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and ciphertext with their
-/// lengths.
-unsafe fn whole(
-    session: &mut Session,
-    direction: Direction,
-    function: &'static str,
-    parameter: Parameter,
-    aad: In,
-    data: In,
-    out: Out,
-) -> Result<()> {
-    let (owner, operations) = session.split();
-    // SAFETY: the caller's promise. No other slice of that memory is in use while `work` runs.
-    owner.message(out.logged(function), operations.messages(direction), |operation| unsafe {
+/// Encrypts a message in a single part.
+pub unsafe fn C_EncryptMessage<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    parameter: *mut c_void,
+    parameter_len: CK_ULONG,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+    input: *mut CK_BYTE,
+    input_len: CK_ULONG,
+    output: *mut CK_BYTE,
+    output_len: *mut CK_ULONG,
+) -> CK_RV {
+    let (data, out) = (In(input, input_len), Out(output, output_len));
+    // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when the
+    // nonce and the tag are written.
+    entry.call_in(Function::C_EncryptMessage, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Write)?;
-        let aad = aad.bytes()?;
-        let work =
-            |data: &[u8], out: Output<'_>| operation.crypt_message(&mut message.params, aad, data, out);
-        transform(data, out, work)?;
+        let cipher = token.message_cipher(session, Function::C_EncryptMessage);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Generated,
+            Tag::Write,
+        )?;
+        let aad = In(aad, aad_len).bytes()?;
+        transform(data, out, |data, out| {
+            token.encrypt_message(session, &mut message.params, aad, data, out)
+        })?;
         // A call that asks for the length changes nothing.
-        if direction == Direction::Encrypt && !out.0.is_null() {
+        if !output.is_null() {
             message.write_nonce();
             message.write_tag();
         }
@@ -164,83 +78,171 @@ unsafe fn whole(
 }
 
 /// Begins a message in several parts.
-///
-/// # Safety
-///
-/// The contract of PKCS#11 for pParameter and pAssociatedData.
-unsafe fn begin(
-    session: &mut Session,
-    direction: Direction,
-    function: &'static str,
-    parameter: Parameter,
-    aad: In,
-) -> Result<()> {
-    let (owner, operations) = session.split();
-    // SAFETY: the caller's promise. No slice of the parameter is in use when the nonce is written.
-    owner.message(Some(function), operations.messages(direction), |operation| unsafe {
+pub unsafe fn C_EncryptMessageBegin<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    parameter: *mut c_void,
+    parameter_len: CK_ULONG,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+) -> CK_RV {
+    // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when the
+    // nonce is written.
+    entry.call_in(Function::C_EncryptMessageBegin, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Later)?;
-        let aad = aad.bytes()?;
-        operation.crypt_message_begin(&mut message.params, aad)?;
-        if direction == Direction::Encrypt {
-            message.write_nonce();
-        }
+        let cipher = token.message_cipher(session, Function::C_EncryptMessageBegin);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Generated,
+            Tag::Later,
+        )?;
+        let aad = In(aad, aad_len).bytes()?;
+        answered(token.encrypt_message_begin(session, &mut message.params, aad))?;
+        message.write_nonce();
         Ok(())
     })
 }
 
-/// Processes a part of a message. Reads the parameter only with the last part, for the tag: the
+/// Encrypts a part of a message. Reads the parameter only with the last part, for the tag: the
 /// nonce was read when the message began.
-///
-/// # Safety
-///
-/// The contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their lengths.
-unsafe fn next(
-    session: &mut Session,
-    direction: Direction,
-    parameter: Parameter,
-    part: In,
-    out: Out,
+pub unsafe fn C_EncryptMessageNext<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    parameter: *mut c_void,
+    parameter_len: CK_ULONG,
+    input: *mut CK_BYTE,
+    input_len: CK_ULONG,
+    output: *mut CK_BYTE,
+    output_len: *mut CK_ULONG,
     flags: CK_FLAGS,
-) -> Result<()> {
-    let (owner, operations) = session.split();
-    let operation = operations.messages(direction);
-    // SAFETY: the caller's promise.
-    let outcome = unsafe {
-        match flags {
-            0 => transform(part, out, |part, out| {
-                owner.message(None, operation, |operation| operation.crypt_message_part(part, out))
-            }),
-            CKF_END_OF_MESSAGE => end(owner, operation, direction, parameter, part, out),
-            _ => Err(Error::ArgumentsBad),
-        }
-    };
-    cancel_refused(outcome, || operation.message_cancel())
-}
-
-/// Processes the last part of a message.
-///
-/// # Safety
-///
-/// As for [`next`].
-unsafe fn end(
-    owner: Owner<'_>,
-    operation: &mut Operation<Messages>,
-    direction: Direction,
-    parameter: Parameter,
-    part: In,
-    out: Out,
-) -> Result<()> {
-    // SAFETY: the caller's promise. No other slice of that memory is in use while `work` runs.
-    owner.message(None, operation, |operation| unsafe {
+) -> CK_RV {
+    let (part, out) = (In(input, input_len), Out(output, output_len));
+    if flags != CKF_END_OF_MESSAGE {
+        // SAFETY: the contract of PKCS#11 for pPlaintextPart and pCiphertextPart with their
+        // lengths.
+        return entry.call_in(Function::C_EncryptMessageNext, handle, |token, session| unsafe {
+            no_flags(flags)?;
+            transform(part, out, |part, out| token.encrypt_message_next(session, part, out))
+        });
+    }
+    // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when the
+    // tag is written.
+    entry.call_in(Function::C_EncryptMessageEnd, handle, |token, session| unsafe {
         let mut message = Message::empty();
-        parameter.parse(&mut message, operation, direction, Phase::Continue, Tag::Write)?;
-        let work = |part: &[u8], out: Output<'_>| operation.crypt_message_end(&mut message.params, part, out);
-        transform(part, out, work)?;
+        let cipher = token.message_cipher(session, Function::C_EncryptMessageEnd);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Generated,
+            Tag::Write,
+        )?;
+        transform(part, out, |part, out| token.encrypt_message_end(session, &mut message.params, part, out))?;
         // A call that asks for the length changes nothing.
-        if direction == Direction::Encrypt && !out.0.is_null() {
+        if !output.is_null() {
             message.write_tag();
         }
         Ok(())
     })
+}
+
+init!(C_MessageDecryptInit, message_decrypt_init);
+function!(session C_MessageDecryptFinal, message_decrypt_final);
+
+/// Decrypts a message in a single part. "The ulIvFixedBits and ivGenerator fields are ignored."
+pub unsafe fn C_DecryptMessage<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    parameter: *mut c_void,
+    parameter_len: CK_ULONG,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+    input: *mut CK_BYTE,
+    input_len: CK_ULONG,
+    output: *mut CK_BYTE,
+    output_len: *mut CK_ULONG,
+) -> CK_RV {
+    let (data, out) = (In(input, input_len), Out(output, output_len));
+    // SAFETY: the contract of PKCS#11.
+    entry.call_in(Function::C_DecryptMessage, handle, |token, session| unsafe {
+        let mut message = Message::empty();
+        let cipher = token.message_cipher(session, Function::C_DecryptMessage);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Given,
+            Tag::Read,
+        )?;
+        let aad = In(aad, aad_len).bytes()?;
+        transform(data, out, |data, out| token.decrypt_message(session, &mut message.params, aad, data, out))
+    })
+}
+
+/// Begins a message in several parts.
+pub unsafe fn C_DecryptMessageBegin<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    parameter: *mut c_void,
+    parameter_len: CK_ULONG,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+) -> CK_RV {
+    // SAFETY: the contract of PKCS#11.
+    entry.call_in(Function::C_DecryptMessageBegin, handle, |token, session| unsafe {
+        let mut message = Message::empty();
+        let cipher = token.message_cipher(session, Function::C_DecryptMessageBegin);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Given,
+            Tag::Later,
+        )?;
+        let aad = In(aad, aad_len).bytes()?;
+        answered(token.decrypt_message_begin(session, &mut message.params, aad))
+    })
+}
+
+/// Decrypts a part of a message. Reads the parameter only with the last part, as
+/// [`C_EncryptMessageNext`] does.
+pub unsafe fn C_DecryptMessageNext<T: Token>(
+    entry: &Entry<T>,
+    handle: CK_SESSION_HANDLE,
+    parameter: *mut c_void,
+    parameter_len: CK_ULONG,
+    input: *mut CK_BYTE,
+    input_len: CK_ULONG,
+    output: *mut CK_BYTE,
+    output_len: *mut CK_ULONG,
+    flags: CK_FLAGS,
+) -> CK_RV {
+    let (part, out) = (In(input, input_len), Out(output, output_len));
+    if flags != CKF_END_OF_MESSAGE {
+        // SAFETY: the contract of PKCS#11 for pCiphertextPart and pPlaintextPart with their
+        // lengths.
+        return entry.call_in(Function::C_DecryptMessageNext, handle, |token, session| unsafe {
+            no_flags(flags)?;
+            transform(part, out, |part, out| token.decrypt_message_next(session, part, out))
+        });
+    }
+    // SAFETY: the contract of PKCS#11.
+    entry.call_in(Function::C_DecryptMessageEnd, handle, |token, session| unsafe {
+        let mut message = Message::empty();
+        let cipher = token.message_cipher(session, Function::C_DecryptMessageEnd);
+        read_message(
+            &mut message,
+            cipher.ok_or(Error::MechanismParamInvalid)?,
+            (parameter, parameter_len),
+            Nonce::Given,
+            Tag::Read,
+        )?;
+        transform(part, out, |part, out| token.decrypt_message_end(session, &mut message.params, part, out))
+    })
+}
+
+fn no_flags(flags: CK_FLAGS) -> Result<(), Failure> {
+    if flags == 0 { Ok(()) } else { Err(Failure::Argument(Error::ArgumentsBad)) }
 }

@@ -4,43 +4,39 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton::functions::Output;
-use jeton::session::{Operation, Session};
+use jeton_words::token::{Function, Token};
 
-use crate::call::call_session;
+use crate::call::{Entry, answered};
 use crate::input::{In, Out, transform};
-use crate::operation::cancel_refused;
-use crate::params::mechanism;
+use crate::operation::{function, init};
 use crate::params::message::no_parameter;
 
-/// Defines the functions that signing and verifying share.
-macro_rules! functions {
-    ($operation:ident, $start:ident: $init:ident, $begin:ident, $final:ident) => {
-        init_and_final!($init, $final, $operation, mechanism, Session::$start);
-
+/// Defines the function that begins a message.
+macro_rules! begin {
+    ($name:ident, $method:ident) => {
         /// # Safety
         ///
         /// None: no pointer is followed.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $begin(
+        pub unsafe fn $name<T: Token>(
+            entry: &Entry<T>,
             handle: CK_SESSION_HANDLE,
             _: *mut c_void,
             parameter_len: CK_ULONG,
         ) -> CK_RV {
-            call_session(handle, |session| {
+            entry.call_in(Function::$name, handle, |token, session| {
                 no_parameter(parameter_len)?;
-                let (owner, operations) = session.split();
-                let function = Some(stringify!($begin));
-                owner.message(function, &mut operations.$operation, Operation::message_start)
+                answered(token.$method(session))
             })
         }
     };
 }
 
-functions!(message_sign, message_sign_init: C_MessageSignInit, C_SignMessageBegin, C_MessageSignFinal);
+init!(C_MessageSignInit, message_sign_init);
+begin!(C_SignMessageBegin, sign_message_begin);
+function!(session C_MessageSignFinal, message_sign_final);
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignMessage(
+pub unsafe fn C_SignMessage<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     _: *mut c_void,
     parameter_len: CK_ULONG,
@@ -49,20 +45,16 @@ pub(crate) unsafe extern "C" fn C_SignMessage(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_session(handle, |session| {
+    entry.call_in(Function::C_SignMessage, handle, |token, session| {
         no_parameter(parameter_len)?;
-        let (owner, operations) = session.split();
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
-        let (function, sign) = (signature.logged("C_SignMessage"), &mut operations.message_sign);
-        let work =
-            |data: &[u8], out: Output<'_>| owner.message(function, sign, |sign| sign.sign_message(data, out));
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
-        unsafe { transform(data, signature, work) }
+        unsafe { transform(data, signature, |data, out| token.sign_message(session, data, out)) }
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignMessageNext(
+pub unsafe fn C_SignMessageNext<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     _: *mut c_void,
     parameter_len: CK_ULONG,
@@ -71,31 +63,29 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_session(handle, |session| {
-        let (owner, operations) = session.split();
-        let sign = &mut operations.message_sign;
-        let (part, signature) = (In(part, part_len), Out(signature, signature_len));
-        let outcome = no_parameter(parameter_len).and_then(|()| {
-            // "The pulSignatureLen argument is set to NULL if there is more data part to follow."
-            if signature_len.is_null() {
-                // SAFETY: the contract of PKCS#11 for pDataPart.
-                let part = unsafe { part.bytes() }?;
-                return owner.message(None, sign, |sign| sign.message_update(part));
-            }
-            let work = |part: &[u8], out: Output<'_>| {
-                owner.message(None, sign, |sign| sign.sign_message_end(part, out))
-            };
-            // SAFETY: the contract of PKCS#11 for pDataPart and pSignature with their lengths.
-            unsafe { transform(part, signature, work) }
+    let (part, signature) = (In(part, part_len), Out(signature, signature_len));
+    // "The pulSignatureLen argument is set to NULL if there is more data part to follow."
+    if signature_len.is_null() {
+        return entry.call_in(Function::C_SignMessageNext, handle, |token, session| {
+            no_parameter(parameter_len)?;
+            // SAFETY: the contract of PKCS#11 for pDataPart.
+            let part = unsafe { part.bytes() }?;
+            answered(token.sign_message_next(session, part))
         });
-        cancel_refused(outcome, || sign.message_cancel())
+    }
+    entry.call_in(Function::C_SignMessageEnd, handle, |token, session| {
+        no_parameter(parameter_len)?;
+        // SAFETY: the contract of PKCS#11 for pDataPart and pSignature with their lengths.
+        unsafe { transform(part, signature, |part, out| token.sign_message_end(session, part, out)) }
     })
 }
 
-functions!(message_verify, message_verify_init: C_MessageVerifyInit, C_VerifyMessageBegin, C_MessageVerifyFinal);
+init!(C_MessageVerifyInit, message_verify_init);
+begin!(C_VerifyMessageBegin, verify_message_begin);
+function!(session C_MessageVerifyFinal, message_verify_final);
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifyMessage(
+pub unsafe fn C_VerifyMessage<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     _: *mut c_void,
     parameter_len: CK_ULONG,
@@ -104,20 +94,17 @@ pub(crate) unsafe extern "C" fn C_VerifyMessage(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_session(handle, |session| {
+    entry.call_in(Function::C_VerifyMessage, handle, |token, session| {
         no_parameter(parameter_len)?;
         // SAFETY: the contract of PKCS#11 for pData and pSignature.
         let (data, signature) =
             unsafe { (In(data, data_len).bytes()?, In(signature, signature_len).bytes()?) };
-        let (owner, operations) = session.split();
-        owner.message(Some("C_VerifyMessage"), &mut operations.message_verify, |verify| {
-            verify.verify_message(data, signature)
-        })
+        answered(token.verify_message(session, data, signature))
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
+pub unsafe fn C_VerifyMessageNext<T: Token>(
+    entry: &Entry<T>,
     handle: CK_SESSION_HANDLE,
     _: *mut c_void,
     parameter_len: CK_ULONG,
@@ -126,20 +113,20 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_session(handle, |session| {
-        let (owner, operations) = session.split();
-        let verify = &mut operations.message_verify;
-        let outcome = no_parameter(parameter_len).and_then(|()| {
+    let (part, signature) = (In(part, part_len), In(signature, signature_len));
+    // "The pSignature argument is set to NULL if there is more data part to follow."
+    if signature.0.is_null() {
+        return entry.call_in(Function::C_VerifyMessageNext, handle, |token, session| {
+            no_parameter(parameter_len)?;
             // SAFETY: the contract of PKCS#11 for pDataPart.
-            let part = unsafe { In(part, part_len).bytes() }?;
-            // "The pSignature argument is set to NULL if there is more data part to follow."
-            if signature.is_null() {
-                return owner.message(None, verify, |verify| verify.message_update(part));
-            }
-            // SAFETY: the contract of PKCS#11 for pSignature.
-            let signature = unsafe { In(signature, signature_len).bytes() }?;
-            owner.message(None, verify, |verify| verify.verify_message_end(part, signature))
+            let part = unsafe { part.bytes() }?;
+            answered(token.verify_message_next(session, part))
         });
-        cancel_refused(outcome, || verify.message_cancel())
+    }
+    entry.call_in(Function::C_VerifyMessageEnd, handle, |token, session| {
+        no_parameter(parameter_len)?;
+        // SAFETY: the contract of PKCS#11 for pDataPart and pSignature.
+        let (part, signature) = unsafe { (part.bytes()?, signature.bytes()?) };
+        answered(token.verify_message_end(session, part, signature))
     })
 }

@@ -6,10 +6,10 @@ use cryptoki_sys::{
     CK_AES_CTR_PARAMS, CK_CCM_PARAMS, CK_CHACHA20_PARAMS, CK_GCM_PARAMS, CK_SALSA20_CHACHA20_POLY1305_PARAMS,
     CK_ULONG,
 };
-use jeton::backend::{AeadScheme, CipherMode, CipherScheme, GcmParams};
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::Params;
 use jeton_names::structs::{AAD, GcmWithoutBits};
+use jeton_words::cipher::{AeadScheme, CipherMode, CipherScheme, GcmParams};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::params::Params;
 
 use super::{bounded, copy, nonce, read};
 use crate::input::In;

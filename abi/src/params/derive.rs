@@ -1,11 +1,11 @@
 //! The parameters of mechanisms that derive a key from another key.
 
 use cryptoki_sys::*;
-use jeton::backend::Hash;
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::AgreementKdf::{self, OneStep, X963};
-use jeton::mechanism::{HkdfSalt, Params};
 use jeton_names::structs::{DATA, KEY_BITS, PEER};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::hash::Hash;
+use jeton_words::params::AgreementKdf::{self, OneStep, X963};
+use jeton_words::params::{HkdfSalt, Params};
 
 use super::{Parts, boolean, copy, hash, named, read};
 use crate::input::In;

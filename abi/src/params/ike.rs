@@ -4,9 +4,9 @@ use cryptoki_sys::{
     CK_BBOOL, CK_IKE_PRF_DERIVE_PARAMS, CK_IKE1_EXTENDED_DERIVE_PARAMS, CK_IKE1_PRF_DERIVE_PARAMS,
     CK_IKE2_PRF_PLUS_DERIVE_PARAMS, CK_OBJECT_HANDLE,
 };
-use jeton::error::{Error, Result, require};
-use jeton::id::ObjectHandle;
-use jeton::mechanism::Params;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::ObjectHandle;
+use jeton_words::params::Params;
 
 use super::{Parts, boolean, prf};
 use crate::number::object;
@@ -48,8 +48,8 @@ fn key(present: CK_BBOOL, handle: CK_OBJECT_HANDLE) -> Result<Option<ObjectHandl
 #[cfg(test)]
 mod tests {
     use cryptoki_sys::{CK_FALSE, CK_TRUE, CKM_IKE_PRF_DERIVE, CKM_SHA256_HMAC};
-    use jeton::backend::Hash;
-    use jeton::mechanism::MacFunction;
+    use jeton_words::hash::Hash;
+    use jeton_words::shape::MacFunction;
 
     use super::super::testing::{SOME, with};
     use super::*;

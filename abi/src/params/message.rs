@@ -9,11 +9,12 @@ use std::mem::size_of;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
 use cryptoki_sys::*;
-use jeton::backend::AeadScheme;
-use jeton::error::{Error, Result, require};
-use jeton::id::MechanismType;
-use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{Mechanism, MechanismWord, Params};
+use jeton_words::cipher::AeadScheme;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::MechanismType;
+use jeton_words::mechanism::{Mechanism, MechanismWord};
+use jeton_words::message::{Generator, MessageParams};
+use jeton_words::params::Params;
 
 use super::{cipher, mechanism, named, read};
 use crate::input::In;

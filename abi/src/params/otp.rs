@@ -6,9 +6,9 @@ use cryptoki_sys::{
     CK_OTP_CHALLENGE, CK_OTP_COUNTER, CK_OTP_FLAGS, CK_OTP_OUTPUT_FORMAT, CK_OTP_OUTPUT_LENGTH, CK_OTP_PARAM,
     CK_OTP_PARAMS, CK_OTP_PIN, CK_OTP_TIME, CK_ULONG,
 };
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::Params;
 use jeton_names::structs::OTP_PARAMS;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::params::Params;
 
 use super::{copy, read};
 use crate::input::In;

@@ -5,12 +5,12 @@ use cryptoki_sys::{
     CKP_PKCS5_PBKD2_HMAC_SHA256, CKP_PKCS5_PBKD2_HMAC_SHA384, CKP_PKCS5_PBKD2_HMAC_SHA512,
     CKP_PKCS5_PBKD2_HMAC_SHA512_224, CKP_PKCS5_PBKD2_HMAC_SHA512_256, CKZ_SALT_SPECIFIED,
 };
-use jeton::backend::Hash;
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::Params;
-use jeton::mechanism::password::Password;
 use jeton_names::structs::{DATA, ITERATIONS, PASSWORD_LIMIT};
 use jeton_secret::Secret;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::hash::Hash;
+use jeton_words::params::Params;
+use jeton_words::password::Password;
 
 use super::{copy, named, read};
 use crate::input::In;

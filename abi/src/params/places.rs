@@ -2,10 +2,12 @@
 //! further keys, a version, initialisation vectors or bytes.
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result, require};
-use jeton::functions::{Additional, Connection, Derived};
-use jeton::mechanism::{KeyExchange, Mechanism, Params, Shape};
 use jeton_secret::Secret;
+use jeton_words::derive::{Additional, Connection, Derived};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::mechanism::Mechanism;
+use jeton_words::params::Params;
+use jeton_words::shape::{KeyExchange, Shape};
 
 use super::{read, sp800_108};
 use crate::input::{In, Place};
@@ -160,7 +162,7 @@ unsafe fn write_ivs(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL
         put_bytes(out.pIVClient, &connection.ivs[0]);
         put_bytes(out.pIVServer, &connection.ivs[1]);
     }
-    let pair = |keys: Option<[jeton::id::ObjectHandle; 2]>| {
+    let pair = |keys: Option<[jeton_words::id::ObjectHandle; 2]>| {
         keys.map_or([CK_INVALID_HANDLE; 2], |keys| keys.map(|key| narrow(key.0)))
     };
     let ([hClientMacSecret, hServerMacSecret], [hClientKey, hServerKey]) =

@@ -1,10 +1,10 @@
 //! The parameters of RSA: PSS, OAEP, and key wrapping with a fresh AES key.
 
 use cryptoki_sys::*;
-use jeton::backend::Hash;
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::Params;
 use jeton_names::structs::{DATA, PSS_SALT};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::hash::Hash;
+use jeton_words::params::Params;
 
 use super::{copy, hash, named, read};
 use crate::input::In;

@@ -1,10 +1,10 @@
 //! The parameters of signatures and MACs. The parameters of RSA are in the file `rsa.rs`.
 
 use cryptoki_sys::*;
-use jeton::backend::Hash;
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::Params;
 use jeton_names::structs::MAC;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::hash::Hash;
+use jeton_words::params::Params;
 
 use super::{Parts, boolean, hash, named, read};
 use crate::number::wide;

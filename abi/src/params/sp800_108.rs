@@ -1,11 +1,12 @@
 //! The parameters of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result, require};
-use jeton::functions::Additional;
-use jeton::mechanism::sp800_108::{Field, Kdf, Number};
-use jeton::mechanism::{MacFunction, Params};
 use jeton_names::structs::{DATA, FIELDS};
+use jeton_words::derive::Additional;
+use jeton_words::error::{Error, Result, require};
+use jeton_words::params::Params;
+use jeton_words::shape::MacFunction;
+use jeton_words::sp800_108::{Field, Kdf, Number};
 
 use super::{boolean, copy, items, prf, read};
 use crate::input::{In, template};
@@ -154,7 +155,7 @@ mod tests {
     use std::mem::size_of;
     use std::ptr::{from_ref, null_mut};
 
-    use jeton::backend::Hash;
+    use jeton_words::hash::Hash;
 
     use super::super::testing::{HUGE, INVALID, SOME, length, with};
     use super::*;

@@ -8,11 +8,12 @@ use cryptoki_sys::{
     CKM_AES_MAC, CKM_AES_XCBC_MAC_96, CKM_ECDSA, CKM_MD5, CKM_RSA_PKCS, CKM_SHA_1_HMAC, CKM_SHA3_256,
     CKM_SHA256, CKM_SHA256_HMAC, CKM_SHA256_HMAC_GENERAL, CKM_SHA384, CKM_SP800_108_COUNTER_KDF, CKM_TLS_PRF,
 };
-use jeton::backend::CipherMode;
-use jeton::error::Result;
-use jeton::mechanism::{Params, Shape};
 use jeton_names::parameter::parameter;
 use jeton_names::structs::{AAD, Count, DERIVED_KEY, Flow, Layout, Len, PRF_DATA, Parameter, Target, Value};
+use jeton_words::cipher::CipherMode;
+use jeton_words::error::Result;
+use jeton_words::params::Params;
+use jeton_words::shape::Shape;
 
 use super::mechanism;
 use super::testing::{BYTES, HUGE, INVALID};

@@ -2,10 +2,10 @@
 //! The file `places.rs` reads their output pointers.
 
 use cryptoki_sys::*;
-use jeton::error::{Error, Result, require};
-use jeton::mechanism::Params;
-use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton_names::structs::{DATA, TLS_BITS};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::params::Params;
+use jeton_words::tls::{Randoms, TlsPrf};
 
 use super::{Parts, boolean, hash, read};
 use crate::number::wide;
@@ -123,7 +123,7 @@ fn any_prf(given: CK_MECHANISM_TYPE) -> Result<TlsPrf> {
 mod tests {
     use std::ptr::null_mut;
 
-    use jeton::backend::Hash;
+    use jeton_words::hash::Hash;
 
     use super::super::testing::{HUGE, INVALID, SOME, with};
     use super::*;

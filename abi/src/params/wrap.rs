@@ -8,12 +8,13 @@ use std::ptr::null_mut;
 use cryptoki_sys::{
     CK_BYTE, CK_CCM_PARAMS, CK_CCM_WRAP_PARAMS, CK_GCM_WRAP_PARAMS, CK_GENERATOR_FUNCTION, CK_MECHANISM,
 };
-use jeton::backend::{AeadScheme, CipherScheme};
-use jeton::error::{Error, Result, require};
-use jeton::id::MechanismType;
-use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{Mechanism, MechanismWord, Params};
 use jeton_names::structs::GcmWithoutBits;
+use jeton_words::cipher::{AeadScheme, CipherScheme};
+use jeton_words::error::{Error, Result, require};
+use jeton_words::id::MechanismType;
+use jeton_words::mechanism::{Mechanism, MechanismWord};
+use jeton_words::message::MessageParams;
+use jeton_words::params::Params;
 
 use super::cipher::{ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
@@ -147,7 +148,7 @@ mod tests {
         CK_GCM_PARAMS, CK_MECHANISM_TYPE, CK_ULONG, CKG_GENERATE, CKG_GENERATE_RANDOM, CKG_NO_GENERATE,
         CKM_AES_CCM, CKM_AES_GCM,
     };
-    use jeton::mechanism::message::Generator;
+    use jeton_words::message::Generator;
 
     use super::super::testing::{BYTES, HUGE, INVALID, SOME, length};
     use super::*;

@@ -1,8 +1,6 @@
 //! A replacement of the module. It only checks that the code under test uses the module correctly.
 
-use crate::error::{Error, Result};
-use crate::id::SessionHandle;
-use crate::session::Session;
+use crate::error::Result;
 use crate::sync;
 
 pub struct Module {
@@ -13,12 +11,6 @@ pub struct Module {
     busy: std::sync::atomic::AtomicBool,
 }
 
-#[derive(Clone, Copy)]
-pub enum Threads {
-    Allowed,
-    Forbidden,
-}
-
 impl Default for Module {
     fn default() -> Self {
         Self { process: sync::process(), up: false.into(), busy: false.into() }
@@ -26,35 +18,17 @@ impl Default for Module {
 }
 
 impl Module {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    pub fn set_threads(&self, _: Threads) {
-        self.mine();
-    }
-
-    pub fn initialize(&self, _: Option<&str>) -> Result<()> {
+    pub fn start(&self) -> Result<()> {
         self.change(true)
     }
 
-    pub fn finalize(&self) -> Result<()> {
+    pub fn stop(&self) -> Result<()> {
         self.change(false)
     }
 
     pub fn is_up(&self) -> bool {
         self.mine();
         self.up.load(ORDER)
-    }
-
-    pub fn with_session(&self, _: SessionHandle, _: impl FnOnce(&mut Session) -> Result<()>) -> Result<()> {
-        self.mine();
-        Err(Error::SessionHandleInvalid)
-    }
-
-    pub fn no_session(&self, _: SessionHandle) -> Option<Error> {
-        self.mine();
-        None
     }
 
     fn change(&self, up: bool) -> Result<()> {

@@ -8,10 +8,6 @@
 
 #![allow(dead_code, missing_docs, reason = "the models use only a part of the files")]
 
-// The files import from the crates `jeton` and `libc`. Here this crate has both names.
-extern crate self as jeton;
-extern crate self as libc;
-
 pub use jeton_words::{error, id};
 
 #[path = "../../../abi/src/call.rs"]
@@ -86,53 +82,26 @@ pub mod object {
     }
 }
 
-mod store {
-    /// The fork handlers for SQLite do nothing here. `abi/tests/fork.rs` tests the real ones.
-    pub(crate) mod fork {
-        pub(crate) fn prepare() -> crate::error::Result<()> {
-            Ok(())
-        }
-
-        pub(crate) unsafe extern "C" fn hold() {}
-
-        pub(crate) unsafe extern "C" fn release() {}
-
-        pub(crate) fn count() {}
-    }
-}
-
-type Handler = Option<unsafe extern "C" fn()>;
+type Handlers = [fn(); 3];
 
 /// The handlers of the process: before a fork, after it in the parent, and after it in the child.
-static HANDLERS: std::sync::Mutex<Option<[Handler; 3]>> = std::sync::Mutex::new(None);
-
-/// pthread_atfork(3)
-///
-/// # Safety
-///
-/// The handlers must be safe to call at any time from now on.
-pub unsafe fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> i32 {
-    *HANDLERS.lock().expect("one thread at a time") = Some([before, parent, child]);
-    0
-}
+static HANDLERS: std::sync::Mutex<Option<Handlers>> = std::sync::Mutex::new(None);
 
 /// fork(2): a new thread becomes the child, and continues with copies of the current values of the
 /// atomics.
 pub fn fork(child: impl FnOnce() + Send + 'static) {
-    let handlers = HANDLERS.lock().expect("one thread at a time").unwrap_or_default();
-    let run = |handler: Handler| {
-        if let Some(handler) = handler {
-            // SAFETY: the caller of `pthread_atfork` allowed calls at any time.
-            unsafe { handler() };
+    let handlers = *HANDLERS.lock().expect("one thread at a time");
+    let run = move |index: usize| {
+        if let Some(handlers) = handlers {
+            handlers[index]();
         }
     };
-    run(handlers[0]);
-    let of_child = handlers[2];
+    run(0);
     sync::fork(move || {
-        run(of_child);
+        run(2);
         child();
     });
-    run(handlers[1]);
+    run(1);
 }
 
 /// `C_Initialize`, `C_Finalize`, and one function in place of all others.
@@ -140,21 +109,39 @@ pub mod abi {
     use std::cell::Cell;
 
     use cryptoki_sys::{CK_RV, CKR_OK};
+    use jeton_words::token::Function;
 
-    use crate::call;
+    use crate::call::{Entry, Hooks, guarded};
+    use crate::functions::Module;
+
+    static ENTRY: Entry<Module> = Entry::new(Hooks {
+        new: Module::default,
+        register,
+        prepare: || Ok(()),
+        hold: || (),
+        release: || (),
+        forget: || (),
+    });
+
+    /// Registers the handlers, as pthread_atfork(3) does.
+    fn register() -> bool {
+        let handlers: crate::Handlers = [|| ENTRY.hold(), || ENTRY.release(), || ENTRY.forget_parent()];
+        *crate::HANDLERS.lock().expect("one thread at a time") = Some(handlers);
+        true
+    }
 
     pub fn initialize() -> CK_RV {
-        call::guarded(|| call::initialize(None, crate::functions::Threads::Allowed))
+        guarded(|| "C_Initialize", || ENTRY.initialize(Module::start))
     }
 
     pub fn finalize() -> CK_RV {
-        call::guarded(call::finalize)
+        guarded(|| "C_Finalize", || ENTRY.finalize(Module::stop))
     }
 
     /// Returns the result, and whether the module was initialised while the call used it.
     pub fn other() -> (CK_RV, bool) {
         let up = Cell::new(false);
-        let rv = call::call(|module| {
+        let rv = ENTRY.call(Function::C_GetSlotInfo, |module| {
             up.set(module.is_up());
             Ok(())
         });

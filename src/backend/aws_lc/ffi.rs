@@ -77,7 +77,7 @@ macro_rules! functions_of_sets {
 use functions_of_sets;
 
 pub(super) fn random(out: &mut [u8]) -> Result<()> {
-    // RAND_bytes holds a lock until its end, and a fork waits for it (abi/fork/aws_lc.c).
+    // RAND_bytes holds a lock until its end, and a fork waits for it (abi/pkcs11/fork/aws_lc.c).
     out.chunks_mut(1 << 20).try_for_each(|part| {
         // SAFETY: `part` is writable for its length.
         check("RAND_bytes", unsafe { aws::RAND_bytes(part.as_mut_ptr(), part.len()) })

@@ -17,7 +17,7 @@ impl<E: Absorb> Operation<E> {
 
 impl<E: Engine> Operation<E> {
     /// Returns the engine for a call that begins or continues a message.
-    pub(in crate::session) fn message_engine(&mut self, phase: Phase) -> Result<&mut E> {
+    pub(crate) fn message_engine(&mut self, phase: Phase) -> Result<&mut E> {
         match (self.stage, phase) {
             (Stage::Ready, Phase::Begin) | (Stage::Parts, Phase::Continue) => self.engine(),
             // PKCS#11 3.2, C_SignMessage: it "cannot be called in the middle of a multi-part

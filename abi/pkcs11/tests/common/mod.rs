@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 
-#[path = "../../../tests/token/server.rs"]
+#[path = "../../../../tests/token/server.rs"]
 mod server;
 
 use server::{Server, USER, binaries};
