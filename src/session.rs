@@ -263,10 +263,7 @@ impl Session {
     /// `C_VerifyInit`
     pub(crate) fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY);
-        start.arm(&mut operations.verify, |object| match row_of(mechanism.info).action {
-            Action::Otp => Otp::verifying(start.token, mechanism, key, object).map(Verifying::Otp),
-            _ => verifying(start.token, mechanism, &object),
-        })
+        start.arm(&mut operations.verify, |key| start.verifying(key))
     }
 
     /// `C_VerifySignatureInit`
@@ -280,7 +277,7 @@ impl Session {
         let signature = try_boxed(signature)?;
         let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY);
         let operation = &mut operations.verify_signature;
-        start.arm(operation, |key| verifying(start.token, mechanism, &key).map(VerifyingSignature::new))?;
+        start.arm(operation, |key| start.verifying(key).map(VerifyingSignature::new))?;
         operation.set_signature(signature)
     }
 
@@ -358,7 +355,7 @@ impl Session {
     /// `C_MessageVerifyInit`
     pub(crate) fn message_verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_VERIFY);
-        start.arm(&mut operations.message_verify, |key| verifying(start.token, mechanism, &key))
+        start.arm(&mut operations.message_verify, |key| start.verifying(key))
     }
 
     /// `C_MessageEncryptInit`, `C_MessageDecryptInit`
@@ -538,6 +535,15 @@ impl Start<'_> {
         signature(self.token, self.mechanism, object, signer)
     }
 
+    /// Returns an engine that verifies with the key.
+    fn verifying(self, object: Arc<Object>) -> Result<Verifying> {
+        if row_of(self.mechanism.info).action == Action::Otp {
+            return Otp::verifying(self.token, self.mechanism, self.key, object).map(Verifying::Otp);
+        }
+        let verifier = |scheme: &Scheme| object.public_key(self.token.provider())?.verifier(scheme);
+        signature(self.token, self.mechanism, &object, verifier)
+    }
+
     /// Returns an engine that encrypts or decrypts with the key.
     fn crypting(self, object: &Object, direction: Direction) -> Result<Crypting> {
         let (provider, mechanism) = (self.token.provider(), self.mechanism);
@@ -656,11 +662,6 @@ fn more_than_verifies(object: &Object) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn verifying(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Verifying> {
-    let verifier = |scheme: &Scheme| object.public_key(token.provider())?.verifier(scheme);
-    signature(token, mechanism, object, verifier)
 }
 
 fn signature<A: ?Sized>(

@@ -175,7 +175,14 @@ pub fn tasks() -> Vec<Task> {
         let expected = [case.expected, case.absent].concat();
         row(case.function, case.name.to_owned(), expected, |fixture| case.run.on(case.function, fixture))
     });
-    let each = [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks(), kem::tasks()];
+    let each = [
+        ciphers::tasks(),
+        signing::tasks(),
+        schemes::tasks(),
+        messages::tasks(),
+        wrapping::tasks(),
+        kem::tasks(),
+    ];
     arguments::tasks().into_iter().chain(rows).chain(each.into_iter().flatten()).collect()
 }
 

@@ -60,25 +60,29 @@ fn run(module: &Module, reserved: Option<&str>, token: &TokenAccess, choice: &Ch
 
 /// Returns the chosen tasks. Tasks that need no token come first.
 fn tasks(choice: &Choice) -> Vec<Task> {
-    let every = if choice.attacks {
-        vec![attacks::tasks()]
-    } else {
-        vec![
-            functions::tasks(),
-            mechanisms::tasks(),
-            #[cfg(feature = "vectors")]
-            vectors::tasks(),
-            cases::tasks(),
-        ]
-    };
     let wanted = |task: &Task| {
-        let name = format!("{:?} {} {}", task.section, task.subject, task.name);
-        choice.only.is_empty() || choice.only.iter().any(|only| name.contains(only.as_str()))
+        let title = task.title();
+        choice.only.is_empty() || choice.only.iter().any(|only| title.contains(only.as_str()))
     };
-    let wanted = every.into_iter().flatten().filter(wanted);
+    let wanted = every(choice.attacks).into_iter().filter(wanted);
     let (mut first, then): (Vec<_>, Vec<_>) = wanted.partition(|task| matches!(task.work, Work::Loaded(_)));
     first.extend(then);
     first
+}
+
+/// Returns all attacks, or all other checks.
+pub fn every(attacks: bool) -> Vec<Task> {
+    if attacks {
+        return attacks::tasks();
+    }
+    let parts = [
+        functions::tasks(),
+        mechanisms::tasks(),
+        #[cfg(feature = "vectors")]
+        vectors::tasks(),
+        cases::tasks(),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 fn report(number: usize, task: &Task, work: impl FnOnce() -> Verdict) {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::map::demands;
 use crate::record::{Record, Section, Verdict};
 use crate::scorecard::sums;
 
@@ -44,6 +45,7 @@ impl Document {
         if has(Section::Vectors) {
             deviations(&mut tables, columns);
         }
+        demanded(&mut tables, columns);
         Self { summary, tables }
     }
 
@@ -94,6 +96,9 @@ fn reasons<'a>(text: &mut String, title: &str, all: impl Iterator<Item = &'a str
     }
 }
 
+const DEMANDS: &str = "The demands of [the map](map.md) that cases of this page answer. `-`: the module lacks the mechanisms of \
+    all these cases.";
+
 const CHAPTERS: &[(Section, &str, &str)] = &[
     (
         Section::Functions,
@@ -133,6 +138,42 @@ fn table(text: &mut String, columns: &[Column], section: Section) {
     for (subject, name) in rows {
         let cells: Vec<_> = columns.iter().map(|column| cell(column, section, subject, name)).collect();
         let _ = writeln!(text, "| {subject} | {name} | {} |", cells.join(" | "));
+    }
+}
+
+/// Appends a row for each demand of the standard that cases answer.
+fn demanded(text: &mut String, columns: &[Column]) {
+    let titles: Vec<_> = columns.iter().map(|column| column.title).collect();
+    let _ = writeln!(text, "\n## Demands of the standard\n\n{DEMANDS}\n");
+    let _ = writeln!(
+        text,
+        "| section | demand | {} |\n|---|---|{}",
+        titles.join(" | "),
+        "---|".repeat(columns.len())
+    );
+    for demand in demands() {
+        let cases: Vec<_> = demand.cases().collect();
+        if !cases.is_empty() {
+            let cells: Vec<_> = columns.iter().map(|column| met(column, &cases)).collect();
+            let _ = writeln!(text, "| {} | {} | {} |", demand.section, demand.demand, cells.join(" | "));
+        }
+    }
+}
+
+/// Returns whether the module meets a demand, by the checks that one of these texts selects.
+fn met(column: &Column, cases: &[&str]) -> String {
+    let selected = |record: &&Record| cases.iter().any(|text| record.title().contains(text));
+    let selected: Vec<_> = column.records.iter().filter(selected).collect();
+    let is_absent = |record: &&&Record| matches!(record.verdict, Verdict::Absent(_));
+    let (good, absent) = (
+        selected.iter().filter(|record| record.is_good()).count(),
+        selected.iter().filter(is_absent).count(),
+    );
+    match selected.len() {
+        0 => "not run".to_owned(),
+        all if all == absent => "-".to_owned(),
+        all if all == good => "ok".to_owned(),
+        all => format!("**{} of {all} differ**", all - good),
     }
 }
 

@@ -20,6 +20,7 @@ mod command;
 mod document;
 mod fixture;
 mod functions;
+mod map;
 mod mechanisms;
 mod record;
 mod run;

@@ -71,7 +71,16 @@ pub struct Deviation {
     pub reason: Option<String>,
 }
 
+/// Returns the text from which `--only` and the map select checks.
+pub fn title(section: Section, subject: &str, name: &str) -> String {
+    format!("{section:?} {subject} {name}")
+}
+
 impl Record {
+    pub fn title(&self) -> String {
+        title(self.section, &self.subject, &self.name)
+    }
+
     /// Returns whether the record has no error. An absent mechanism or function is not an error.
     pub fn is_good(&self) -> bool {
         match &self.verdict {

@@ -3,7 +3,7 @@
 use jeton_client::Module;
 
 use crate::fixture::Fixture;
-use crate::record::{Section, Verdict};
+use crate::record::{Section, Verdict, title};
 
 pub struct Task {
     pub section: Section,
@@ -13,6 +13,12 @@ pub struct Task {
     /// The case, the mechanism, the set, the attack, or the function.
     pub name: String,
     pub work: Work,
+}
+
+impl Task {
+    pub fn title(&self) -> String {
+        title(self.section, &self.subject, &self.name)
+    }
 }
 
 /// The work of a task, by what it needs.

@@ -64,7 +64,7 @@ const ANSWERS: [(&str, &str, &str); 52] = [
     // CK_ECDH1_DERIVE_PARAMS: the functions of SP 800-56A.
     ("C_DeriveKey", "with ECDH and each KDF of SP 800-56A", "CKR_OK"),
     ("C_Sign", "with CKM_AES_GMAC and CK_GCM_PARAMS", "CKR_OK"),
-    ("C_SignInit", "with Ed25519 and CK_EDDSA_PARAMS without context", "CKR_MECHANISM_PARAM_INVALID"),
+    ("C_SignInit", "with Ed25519 and CK_EDDSA_PARAMS without context", "CKR_OK"),
     ("C_GenerateKeyPair", "with both numbers of CKA_ENCAPSULATE_TEMPLATE", "CKR_OK"),
     ("C_DeriveKey", "an AES key by SHA-256 without CKA_VALUE_LEN", "CKR_TEMPLATE_INCOMPLETE"),
     ("C_CreateObject", "of an AES key with CKA_ENCAPSULATE", "CKR_TEMPLATE_INCONSISTENT"),

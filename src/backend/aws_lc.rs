@@ -158,9 +158,9 @@ impl Keys for KeyPairs {
 }
 
 /// Returns the backend for everything that AWS-LC lacks: Ed448, X448, SLH-DSA, the twisted
-/// brainpool curves, BLAKE2b, domain parameters of DSA with a subprime of 224 bits, and new RSA
-/// keys whose size is not a multiple of 128 bits. It also has the other brainpool curves, and finds
-/// safe primes.
+/// brainpool curves, Ed25519ctx with an empty context, BLAKE2b, domain parameters of DSA with a
+/// subprime of 224 bits, and new RSA keys whose size is not a multiple of 128 bits. It also has the
+/// other brainpool curves, and finds safe primes.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)

@@ -105,7 +105,8 @@ pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
         // FIPS 186-5, 5.4: the salt is at most as long as the hash. The module's tests cover this
         // length alone, with one hash.
         Params::Pss { hash, mgf, salt_len } => mgf == hash && *salt_len == hash.len(),
-        Params::Eddsa { prehash, context } => !prehash && context.is_empty(),
+        // Without a parameter it is pure Ed25519, which is all that the module has.
+        Params::Eddsa { .. } => false,
         Params::Ecdh { kdf, .. } => kdf.is_none(),
         // SP 800-132, 5.1 and 5.2; a password has 112 bits at least.
         Params::Pbkdf2 { hash, salt, iterations, password } => {

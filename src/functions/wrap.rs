@@ -356,8 +356,11 @@ pub(super) fn wrap(
 ) -> Result<usize> {
     let provider = token.provider();
     if let Action::Cipher(_) = row_of(mechanism.info).action {
-        let value = key::secret(wrapping.attributes())?;
-        let mut cipher = provider.ciphers.cipher(scheme::cipher(mechanism)?, Direction::Encrypt, value)?;
+        let (value, given) = (key::secret(wrapping.attributes())?, scheme::cipher(mechanism)?);
+        // PKCS#11 3.2, "AES-CCM Wrap and UnWrap": `ulDataLen` is ignored.
+        let announcing = given.announcing(plain.len());
+        let scheme = announcing.as_ref().unwrap_or(given);
+        let mut cipher = provider.ciphers.cipher(scheme, Direction::Encrypt, value)?;
         let written = cipher.update(plain, out).map_err(length_error)?;
         return Ok(written + cipher.finish(&mut out[written..]).map_err(length_error)?);
     }
@@ -390,7 +393,9 @@ pub(super) fn unwrap(
     if let Action::Cipher(_) = row_of(mechanism.info).action {
         let value = key::secret(unwrapping.attributes())?;
         let (given, unpadded) = (scheme::cipher(mechanism)?, scheme::cipher(mechanism)?.without_padding());
+        let announcing = given.announcing(wrapped.len().saturating_sub(mechanism.params.tag_len()));
         let scheme = unpadded.as_ref().map_or(given, |(scheme, _)| scheme);
+        let scheme = announcing.as_ref().unwrap_or(scheme);
         let mut cipher = provider.ciphers.cipher(scheme, Direction::Decrypt, value)?;
         let written = cipher.update(wrapped, &mut plain)?;
         let len = written + cipher.finish(&mut plain[written..])?;

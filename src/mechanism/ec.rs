@@ -13,18 +13,18 @@ const BITS: (u64, u64) = (224, 521);
 /// Sizes of the field of Edwards and Montgomery curves in bits (PKCS#11 3.2, "EC mechanism key
 /// sizes").
 const FIELD_BITS: (u64, u64) = (255, 448);
-/// The forms of `CKA_EC_PARAMS` that every mechanism accepts.
-const CURVES: u64 = EC_F_P | EC_OID | EC_CURVENAME;
+/// The fields, the forms of `CKA_EC_PARAMS` and those of points that every mechanism accepts.
+const CURVES: u64 = EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    pairs(M::EC_KEY_PAIR_GEN, KeyType::EC, BITS).also(EC_UNCOMPRESS),
+    pairs(M::EC_KEY_PAIR_GEN, KeyType::EC, BITS),
     MechanismRow::generates(
         Action::GeneratePairFromExtraBits,
         M::EC_KEY_PAIR_GEN_W_EXTRA_BITS,
         KeyType::EC,
         BITS,
     )
-    .also(CURVES | EC_UNCOMPRESS),
+    .also(CURVES),
     ecdsa(M::ECDSA, None),
     ecdsa(M::ECDSA_SHA1, Some(Hash::Sha1)),
     ecdsa(M::ECDSA_SHA224, Some(Hash::Sha224)),
@@ -56,14 +56,14 @@ const fn pairs(id: M, key_type: KeyType, sizes: (u64, u64)) -> MechanismRow {
 
 const fn ecdsa(id: M, hash: Option<Hash>) -> MechanismRow {
     let action = Action::Sign(Primitive::Digest(&Scheme::Ecdsa), hash);
-    MechanismRow::signs(id, KeyType::EC, BITS, action).also(CURVES | EC_UNCOMPRESS)
+    MechanismRow::signs(id, KeyType::EC, BITS, action).also(CURVES)
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
 /// and X25519 and X448 clear the cofactor. Both also accept keys of Montgomery curves.
 const fn ecdh(id: M) -> MechanismRow {
     let row = MechanismRow::derives(id, Some(KeyType::EC), BITS, agrees, Derivation::Ecdh);
-    let row = row.also(CURVES | EC_UNCOMPRESS | ENCAPSULATE | DECAPSULATE);
+    let row = row.also(CURVES | ENCAPSULATE | DECAPSULATE);
     MechanismRow { other_key_type: Some(KeyType::EC_MONTGOMERY), ..row }
 }
 
@@ -80,7 +80,7 @@ fn agrees(params: &Params, _: Sizes) -> Inputs {
 const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> MechanismRow {
     MechanismRow {
         id,
-        flags: WRAP | UNWRAP | CURVES | EC_UNCOMPRESS,
+        flags: WRAP | UNWRAP | CURVES,
         sizes,
         key_type: Some(key_type),
         wraps: Wraps::Any,

@@ -128,11 +128,7 @@ fn eddsa(params: &Params, curve: EdwardsCurve) -> Result<(Scheme, Option<Hash>)>
         (EdwardsCurve::Edwards25519, true) => {
             (Scheme::Ed25519Context { prehash, context }, Some(Hash::Sha512))
         }
-        // RFC 8032, 8.3, about Ed25519ctx: "the context SHOULD NOT be empty".
-        (EdwardsCurve::Edwards25519, false) if context.is_empty() && *params != Params::None => {
-            return Err(Error::MechanismParamInvalid);
-        }
-        (EdwardsCurve::Edwards25519, false) if context.is_empty() => (Scheme::Ed25519, None),
+        (EdwardsCurve::Edwards25519, false) if *params == Params::None => (Scheme::Ed25519, None),
         (EdwardsCurve::Edwards25519, false) => (Scheme::Ed25519Context { prehash, context }, None),
     })
 }

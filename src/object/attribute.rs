@@ -102,12 +102,11 @@ const RULES: &[Rule] = &[
         .changes(Change::Fixed)
         .up_to(value::DOMAIN_THIRD_PARTY)
         .or(Default::Number(0)),
-    Rule::new(
-        A::NAME_HASH_ALGORITHM,
-        Kind::Number,
-        ObjectTypes::X_509.or(ObjectTypes::WTLS).or(ObjectTypes::TRUST),
-    )
-    .changes(Change::Fixed),
+    Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, ObjectTypes::X_509.or(ObjectTypes::WTLS))
+        .changes(Change::Fixed),
+    Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, ObjectTypes::TRUST)
+        .changes(Change::Fixed)
+        .or(Default::Computed),
     Rule::new(A::CHECK_VALUE, Kind::Bytes, ObjectTypes::CERTIFICATES)
         .changes(Change::Fixed)
         .or(Default::Computed),

@@ -12,7 +12,7 @@ use super::value::Value;
 use super::{Attributes, clock, key, spki};
 use crate::backend::{Direction, Hash, Provider};
 use crate::error::{Error, Result};
-use crate::id::AttributeType as A;
+use crate::id::{AttributeType as A, MechanismType};
 use crate::mechanism::rule;
 
 /// The length of a check value in bytes (PKCS#11 3.2, "Secret key objects", "Certificate objects").
@@ -25,7 +25,12 @@ pub(crate) fn is(id: A, object_type: ObjectTypes) -> bool {
     // This list is a shortcut: for most attributes the lookup of the rule is unnecessary.
     matches!(
         id,
-        A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::HSS_KEYS_REMAINING | A::VALUE
+        A::CHECK_VALUE
+            | A::PUBLIC_KEY_INFO
+            | A::OBJECT_VALIDATION_FLAGS
+            | A::HSS_KEYS_REMAINING
+            | A::NAME_HASH_ALGORITHM
+            | A::VALUE
     ) && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
 }
 
@@ -44,6 +49,8 @@ pub(crate) fn value(
         A::HSS_KEYS_REMAINING => {
             stateful::one_time_keys_left(attributes).map(|left| Value::Number(left.min(u32::MAX.into())))
         }
+        // PKCS#11 3.2, "Trust objects": "defaults to SHA-1 if not present".
+        A::NAME_HASH_ALGORITHM => Some(Value::Number(MechanismType::SHA_1.0)),
         A::VALUE if object_type == ObjectTypes::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
         _ => None,
     }

@@ -255,13 +255,17 @@ pub(crate) fn put_secret(attributes: Attributes, secret: &Secret, cut: Cut) -> R
 
 /// Sets the value of an unwrapped secret key, like [`put_secret`]. An unreadable key keeps its
 /// bytes: a change would show if they are also unwrapped as a key of another type. Fails with
-/// `WrappedKeyInvalid` if its parity is wrong.
+/// `WrappedKeyInvalid` if its parity is wrong. PKCS#11 3.2, C_UnwrapKey: fails with
+/// `WrappedKeyLenRange` if the template or the key type needs another length.
 pub(crate) fn put_unwrapped(attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
-    if attributes.is_readable() {
-        return put_secret(attributes, secret, cut);
-    }
-    put_formed(attributes, secret, cut, |_| {}).map_err(|error| match error {
-        Error::AttributeValueInvalid => Error::WrappedKeyInvalid,
+    let is_readable = attributes.is_readable();
+    let filled = match is_readable {
+        true => put_secret(attributes, secret, cut),
+        false => put_formed(attributes, secret, cut, |_| {}),
+    };
+    filled.map_err(|error| match error {
+        Error::TemplateInconsistent | Error::KeySizeRange => Error::WrappedKeyLenRange,
+        Error::AttributeValueInvalid if !is_readable => Error::WrappedKeyInvalid,
         other => other,
     })
 }

@@ -244,7 +244,7 @@ fn wrong_contexts_and_digests_are_refused() {
     let [empty, long] = [vec![], bytes(256)].map(Vec::into_boxed_slice);
     let context448 = Scheme::Ed448 { prehash: false, context: long.clone() };
     for (spec, scheme, input, error) in [
-        (&ed25519, context25519(false, &empty), vec![], Error::MechanismParamInvalid),
+        (&ed25519, context25519(false, &long), vec![], Error::MechanismParamInvalid),
         (&ed25519, context25519(true, &long), vec![], Error::MechanismParamInvalid),
         (&ed448, context448, vec![], Error::MechanismParamInvalid),
         (&ed25519, context25519(true, &empty), bytes(63), Error::DataLenRange),

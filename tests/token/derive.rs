@@ -105,6 +105,24 @@ fn counter(fields: Vec<Field>) -> Params {
 }
 
 #[test]
+fn ike_gives_at_most_255_blocks() {
+    let (client, session) = one_user();
+    let key = base(&client, session, KeyType::AES, &[1; 16]);
+    let prf = MacFunction::AesCmac;
+    for (id, params) in [
+        (M::IKE1_EXTENDED_DERIVE, Params::Ike1Extended { prf, shared: None, extra: Box::default() }),
+        (M::IKE2_PRF_PLUS_DERIVE, Params::Ike2PrfPlus { prf, seed_key: None, seed: Box::from(*b"seed") }),
+    ] {
+        let of = |len| {
+            let template = none().number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0).number(A::VALUE_LEN, len);
+            derive(&client, session, (id, params.clone()), key, &template).map(drop)
+        };
+        assert_eq!(of(255 * 16), Ok(()), "{id}");
+        assert_eq!(of(255 * 16 + 1), Err(Error::KeySizeRange), "{id}");
+    }
+}
+
+#[test]
 fn a_derivation_needs_the_length_and_type_that_its_mechanism_leaves_open() {
     let (client, session) = one_user();
     let key = base(&client, session, KeyType::GENERIC_SECRET, &[1; 32]);
@@ -121,6 +139,13 @@ fn a_derivation_needs_the_length_and_type_that_its_mechanism_leaves_open() {
         (M::IKE2_PRF_PLUS_DERIVE, plus),
     ] {
         let refused = derive(&client, session, (id, params), key, &none());
+        assert_eq!(refused, Err(Error::TemplateIncomplete), "{id}");
+    }
+    // PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms": a type without a length must
+    // have only one.
+    let aes = none().number(A::KEY_TYPE, KeyType::AES.0);
+    for id in [M::CONCATENATE_BASE_AND_DATA, M::CONCATENATE_DATA_AND_BASE, M::XOR_BASE_AND_DATA] {
+        let refused = derive(&client, session, (id, Params::Data([1; 32].into())), key, &aes);
         assert_eq!(refused, Err(Error::TemplateIncomplete), "{id}");
     }
     // The PRF decides the type of a key of CKM_IKE_PRF_DERIVE.

@@ -81,6 +81,27 @@ fn a_private_key_that_does_not_fit_its_public_key_is_refused() {
 }
 
 #[test]
+fn ml_kem_keys_are_imported_by_seed_value_or_both() {
+    each_user(|client, session| {
+        for kind in Kind::ENCAPSULATING {
+            let made = client.generate(session, kind.generator(), &kind.request(), &shown());
+            let (_, made) = made.expect("a pair");
+            let [seed, value] =
+                [A::SEED, A::VALUE].map(|id| client.read(session, made, id).expect("a value"));
+            let base = private(KeyType::ML_KEM).and(&kind.request()).and(&shown());
+            let seeded = base.clone().bytes(A::SEED, &seed);
+            for template in
+                [&seeded, &base.clone().bytes(A::VALUE, &value), &seeded.clone().bytes(A::VALUE, &value)]
+            {
+                let key = client.create(session, template).expect("a key");
+                assert_eq!(client.read(session, key, A::VALUE), Ok(value.clone()), "{kind:?}");
+            }
+            assert_eq!(client.create(session, &base), Err(Error::TemplateIncomplete), "{kind:?}");
+        }
+    });
+}
+
+#[test]
 fn an_ec_point_is_accepted_raw_or_in_der_and_returned_in_der() {
     each_user(|client, session| {
         for kind in [Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519, Kind::Ed448] {

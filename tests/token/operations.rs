@@ -37,7 +37,6 @@ fn parameters_must_fit_the_mechanism() {
         (M::RSA_PKCS_PSS, Params::None, rsa),
         (M::SHA256_RSA_PKCS_PSS, pss(Hash::Sha1, 20), rsa),
         (M::SHA256_RSA_PKCS, pss(Hash::Sha256, 32), rsa),
-        (M::EDDSA, Params::Eddsa { prehash: false, context: Box::default() }, ed),
         (M::EDDSA, prehashed, ed),
         (M::EDDSA, in_context.clone(), ed),
         (M::EDDSA, in_context, ed448),

@@ -93,6 +93,10 @@ fn hotp_verification_uses_the_given_counter() {
         assert_eq!(client.verify(session, &mechanism, key, b"", other), Err(Error::SignatureInvalid));
         let short = &known.as_bytes()[1..];
         assert_eq!(client.verify(session, &mechanism, key, b"", short), Err(Error::SignatureLenRange));
+        for (password, outcome) in [(known.as_bytes(), Ok(())), (other, Err(Error::SignatureInvalid))] {
+            client.verify_signature_init(session, &mechanism, key, password).expect("an operation");
+            assert_eq!(client.verify_signature(session, b""), outcome);
+        }
     }
     assert_eq!(counter(&client, session, key), 0);
     assert_eq!(client.verify_init(session, &own(), key), Err(Error::MechanismParamInvalid));

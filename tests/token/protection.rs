@@ -198,6 +198,7 @@ fn a_trust_object_must_name_its_certificate() {
     let distrusts = client.create(session, &bare.clone().and(&server(value::NOT_TRUSTED)).stored());
     let distrusts = distrusts.expect("a trust object");
     assert_eq!(client.number(session, distrusts, A::TRUST_CODE_SIGNING), value::TRUST_UNKNOWN);
+    assert_eq!(client.number(session, distrusts, A::NAME_HASH_ALGORITHM), M::SHA_1.0);
     let trusts = bare.and(&server(value::TRUST_ANCHOR));
     assert_eq!(client.create(session, &trusts), Err(Error::TemplateIncomplete));
     let refused = client.set(session, distrusts, &server(value::TRUST_ANCHOR));

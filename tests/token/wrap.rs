@@ -53,6 +53,33 @@ fn a_private_key_of_a_group_is_wrapped_as_pkcs_8_and_unwrapped() {
     });
 }
 
+#[test]
+fn an_unwrapped_key_has_the_length_of_its_template_and_of_its_type() {
+    each_user(|client, session| {
+        let (by, _) = pair(client, session, Kind::Aes, &none());
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let key = secret(KeyType::GENERIC_SECRET, &[7; 21]).and(&shown());
+        let key = client.create(session, &key).expect("a key");
+        let wrapped = client.wrap(session, &kwp, by, key).expect("a wrapped key");
+        for readable in [shown(), none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false)] {
+            let unwrap = |kind, sized: &Attributes| {
+                let template = key_object(ObjectClass::SECRET_KEY, kind).and(&readable).and(sized);
+                client.unwrap(session, &kwp, by, &wrapped, &template).map(drop)
+            };
+            let len = |len| none().number(A::VALUE_LEN, len);
+            assert_eq!(unwrap(KeyType::GENERIC_SECRET, &len(21)), Ok(()));
+            for (kind, sized) in [
+                (KeyType::GENERIC_SECRET, len(20)),
+                (KeyType::GENERIC_SECRET, len(22)),
+                (KeyType::AES, none()),
+                (KeyType::AES, len(16)),
+            ] {
+                assert_eq!(unwrap(kind, &sized), Err(Error::WrappedKeyLenRange));
+            }
+        }
+    });
+}
+
 /// The wrapped key of CKM_RSA_X_509 has no length, so the template has it.
 #[test]
 fn rsa_wraps_secret_keys_if_the_policy_allows_it() {

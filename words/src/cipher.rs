@@ -460,6 +460,16 @@ impl CipherScheme {
             _ => None,
         }
     }
+
+    /// Returns the same scheme with another announced length. Returns `None` if the scheme does not
+    /// use it.
+    pub fn announcing(&self, data_len: usize) -> Option<Self> {
+        let Self::Aead { cipher: cipher @ AeadScheme::AesCcm, nonce, aad, tag_len, .. } = self else {
+            return None;
+        };
+        let (cipher, nonce, aad, tag_len) = (*cipher, nonce.clone(), aad.clone(), *tag_len);
+        Some(Self::Aead { cipher, nonce, aad, tag_len, data_len })
+    }
 }
 
 /// A rule for the length of a ciphertext: the bytes that encryption adds to a whole message.

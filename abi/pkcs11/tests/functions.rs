@@ -106,12 +106,14 @@ fn the_generation_of_a_pair_is_pending(slot: CK_SLOT_ID) {
     assert_eq!(complete(c"C_Sign".as_ptr().cast_mut().cast()), CKR_OPERATION_NOT_INITIALIZED);
     assert_eq!(rv!(C_AsyncJoin(session, name, id + 1, nothing(), 0)), CKR_SAVED_STATE_INVALID);
     assert_eq!(rv!(C_AsyncJoin(session, nothing(), id, nothing(), 0)), CKR_ARGUMENTS_BAD);
-    ok!(C_AsyncJoin(session, name, id, nothing(), 0));
+    let mut ignored = [7];
+    ok!(C_AsyncJoin(session, name, id, ignored.as_mut_ptr(), 1));
     assert_eq!(rv!(C_AsyncComplete(session, name, nothing())), CKR_ARGUMENTS_BAD);
     while complete(name) == CKR_PENDING {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!((done.ulVersion, done.pValue.is_null(), done.ulValue), (0, true, 0));
+    assert_eq!(ignored, [7]);
     for (key, class) in [(done.hObject, CKO_PUBLIC_KEY), (done.hAdditionalObject, CKO_PRIVATE_KEY)] {
         let mut found: CK_OBJECT_CLASS = 0;
         let mut template = [common::room(CKA_CLASS, &mut found)];

@@ -23,8 +23,8 @@ const MAX_CCM_MESSAGE: u64 = 1 << 31;
 /// uses them.
 const CHACHA20_POLY1305_NONCE: u64 = 12;
 const GMAC_STRUCT: usize = size_of::<CK_GCM_PARAMS>();
-/// The greatest length in bytes of a GMAC initialisation vector that is the parameter.
-const MAX_GMAC_IV: usize = 256;
+/// The length in bytes of a GMAC initialisation vector that is the parameter.
+const GMAC_IV: usize = 12;
 /// The number of counter and nonce bits in the original ChaCha20 and in the IETF variant (PKCS#11
 /// 3.2, "ChaCha20: Nonce and block counter lengths").
 const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
@@ -79,7 +79,7 @@ pub(super) unsafe fn gcm<'a>(parameter: &[u8]) -> Result<GcmParams<'a>> {
 }
 
 /// Reads the parameter of GMAC. `C_Sign` gets the additional data, so the struct has none. PKCS#11
-/// 2.40 has the initialisation vector in place of the struct; 48 bytes are always the struct.
+/// 2.40 has an initialisation vector of 12 bytes in place of the struct.
 ///
 /// # Safety
 ///
@@ -92,7 +92,7 @@ pub(super) unsafe fn gmac(parameter: &[u8]) -> Result<Params> {
             require(given.aad.is_empty(), Error::MechanismParamInvalid)?;
             (given.nonce, given.tag_len)
         }
-        1..=MAX_GMAC_IV => (parameter, 16),
+        GMAC_IV => (parameter, 16),
         _ => return Err(Error::MechanismParamInvalid),
     };
     Ok(Params::Gmac { iv: iv.into(), tag_len })

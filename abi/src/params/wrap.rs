@@ -112,8 +112,8 @@ unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(CipherScheme, Generated)> {
 ///
 /// The memory that the struct points to is readable.
 unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(CipherScheme, Generated)> {
+    // `ulDataLen` is ignored.
     let CK_CCM_WRAP_PARAMS {
-        ulDataLen,
         pNonce,
         ulNonceLen,
         ulNonceFixedBits,
@@ -121,10 +121,11 @@ unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(CipherScheme, Generated)> {
         pAAD,
         ulAADLen,
         ulMACLen,
+        ..
     } = given;
     let generated =
         Generated { nonce: pNonce, fixed_bits: wide(ulNonceFixedBits), generator: nonceGenerator };
-    let given = CK_CCM_PARAMS { ulDataLen, pNonce, ulNonceLen, pAAD, ulAADLen, ulMACLen };
+    let given = CK_CCM_PARAMS { ulDataLen: 0, pNonce, ulNonceLen, pAAD, ulAADLen, ulMACLen };
     // SAFETY: the caller's promise.
     Ok((unsafe { ccm_of(&given) }?, generated))
 }
@@ -188,7 +189,7 @@ mod tests {
         assert!(mechanism.params == gcm);
 
         let ccm = CK_CCM_WRAP_PARAMS {
-            ulDataLen: 32,
+            ulDataLen: HUGE,
             pNonce: SOME,
             ulNonceLen: 11,
             ulNonceFixedBits: 0,
@@ -198,7 +199,7 @@ mod tests {
             ulMACLen: 8,
         };
         let (mechanism, message) = wraps(CKM_AES_CCM, &ccm).expect("a parameter");
-        assert!(mechanism.params == expected(AeadScheme::AesCcm, 11, 0, 8, 32));
+        assert!(mechanism.params == expected(AeadScheme::AesCcm, 11, 0, 8, 0));
         assert!(message.is_some_and(|message| message.params.generator() == Generator::None));
     }
 

@@ -17,7 +17,8 @@ use super::programs::{READABLE_OR_NOT, RSA_SIZE, SENSITIVE_OR_NOT, bare, importe
 use super::schemes::{hash_sign, pss};
 use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, OR_ABSENT, case, cbc, creates, optional};
 use crate::fixture::{
-    Answer, Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hex, hss_levels, number, open_key, with,
+    Answer, ED25519, Fixture, Key, P256, SECRET, able, bytes, ensure, flag, hex, hss_levels, number,
+    open_key, signed, with,
 };
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
@@ -335,10 +336,17 @@ pub const CASES: &[Case] = &[
         refuse_lengths(fixture, "C_EncryptInit", Session::encrypt_init)
     }),
     // PKCS#11 3.2, "Mapping to RFC 8032 signature schemes": Ed25519ctx, whose context "SHOULD NOT
-    // be empty" (RFC 8032, 8.3).
+    // be empty" (RFC 8032, 8.3). The key and the message are those of RFC 8032, 7.2. The signature
+    // was computed with the formulas of 5.1.6.
     case("C_SignInit", "with Ed25519 and CK_EDDSA_PARAMS without context", NO_CONTEXT, |fixture| {
         let mechanism = Structure::new().flag(false).number(0).null().mechanism(CKM_EDDSA);
-        fixture.fresh()?.sign_init(&mechanism, fixture.key(Key::Edwards)?)
+        let seed = hex("0305334e381af78f141cb666f6199f57bc3495335a256a95bd2a55bf546663f6");
+        let template = with(open_key(CKO_PRIVATE_KEY, CKK_EC_EDWARDS), bytes(CKA_EC_PARAMS, ED25519));
+        let key = fixture.create_object(&able(with(template, bytes(CKA_VALUE, seed)), &[CKA_SIGN]))?;
+        let signature = signed(fixture, &mechanism, key, &hex("f726936d19c800494e3fdaff20b276a8"))?;
+        let known = "cc5e63a27e94afd3418338d2486fa92af9917c2d989e06e50277721c343818b4\
+             2196bc292e68f34d859bbead179f54542d4b04dcfbfa4a684e3950fb1ccd8d0d";
+        ensure("C_Sign", signature == hex(known))
     }),
     // The headers of 3.2 lack the flag. The correction of the standard has it.
     case("C_GenerateKeyPair", "with both numbers of CKA_ENCAPSULATE_TEMPLATE", BOTH_NUMBERS, |fixture| {

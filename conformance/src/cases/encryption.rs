@@ -143,6 +143,12 @@ pub const CASES: &[Case] = &[
         calls.output("C_EncryptUpdate", Some(&BLOCKS))?;
         calls.session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
     }),
+    case("C_Decrypt", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let (calls, sealed) = (Calls::new(fixture)?, encrypted(fixture, &cbc(), &BLOCKS)?);
+        calls.init("C_DecryptInit", &cbc(), fixture.key(Key::Aes)?)?;
+        calls.output("C_DecryptUpdate", Some(&sealed))?;
+        calls.fill("C_Decrypt", vec![Arg::Bytes(&sealed)], &mut [0; 32]).1
+    }),
     starts("C_DecryptInit", "with an unknown mechanism", BAD_MECHANISM, UNKNOWN, AES),
     starts("C_DecryptInit", "with an RSA public key", WRONG_KEY, CKM_RSA_PKCS, Handle::Public(Key::Rsa)),
     starts("C_DecryptInit", "with OAEP and no parameter", NO_PARAMETER, CKM_RSA_PKCS_OAEP, RSA),

@@ -4,6 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Attribute, Mechanism, Structure};
 
 use super::objects::{BAD_VALUE, WRONG};
+use super::verifying::idle_pair;
 use super::{
     BAD_HANDLE, BAD_MECHANISM, Case, ECDSA, INCOMPLETE, MAY_REFUSE, NO_MECHANISM, READ_ONLY, Run, SHA256,
     case,
@@ -178,6 +179,11 @@ pub const CASES: &[Case] = &[
     pair("of RSA with 128 bits", BAD_VALUE, &RSA_GEN, || vec![number(CKA_MODULUS_BITS, 128)]),
     pair("of RSA with an even exponent", WRONG, &RSA_GEN, || {
         vec![number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])]
+    }),
+    case("C_GenerateKeyPair", "of RSA without an exponent", &[CKR_OK], |fixture| {
+        let pair = idle_pair(fixture)?;
+        let reads = |key| fixture.attribute(key, CKA_PUBLIC_EXPONENT);
+        ensure("C_GenerateKeyPair", [reads(pair.public)?, reads(pair.private)?] == [[1, 0, 1]; 2])
     }),
     case("C_GenerateKeyPair", "of token keys in a read-only session", READ_ONLY, |fixture| {
         let token = flag(CKA_TOKEN, true);

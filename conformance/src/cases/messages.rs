@@ -300,10 +300,13 @@ pub const CASES: &[Case] = &[
     restarts("C_MessageEncryptInit", "while a message encryption is active", CKM_AES_GCM, AES),
     restarts("C_MessageDecryptInit", "while a message decryption is active", CKM_AES_GCM, AES),
     starts("C_MessageDecryptInit", "with an invalid key handle", NO_HANDLE, CKM_AES_GCM, Handle::Invalid),
+    starts("C_MessageDecryptInit", "with a key without CKA_DECRYPT", NOT_PERMITTED, CKM_AES_GCM, IDLE),
     starts("C_MessageSignInit", "with an invalid key handle", NO_HANDLE, CKM_ECDSA, Handle::Invalid),
     starts("C_MessageSignInit", "with a mechanism that does not sign", INVALID, CKM_SHA256, EC),
+    starts("C_MessageSignInit", "with a key without CKA_SIGN", NOT_PERMITTED, CKM_AES_CMAC, IDLE),
     restarts("C_MessageSignInit", "while a message signature is active", CKM_ECDSA, EC),
     starts("C_MessageVerifyInit", "with an invalid key handle", NO_HANDLE, CKM_ECDSA, Handle::Invalid),
+    starts("C_MessageVerifyInit", "with a key without CKA_VERIFY", NOT_PERMITTED, CKM_AES_CMAC, IDLE),
     restarts("C_MessageVerifyInit", "while a message verification is active", CKM_ECDSA, PUBLIC),
     case("C_EncryptMessageNext", "without C_EncryptMessageBegin", NOT_BEGUN, |fixture| {
         let (calls, _) = started(fixture, CKM_AES_GCM)?;

@@ -42,7 +42,9 @@ pub const CASES: &[Case] = &[
     }),
     case("C_GetSessionInfo", "of the user's session", &[CKR_OK], |fixture| {
         let info = fixture.fresh()?.info()?;
-        ensure("C_GetSessionInfo", info.slot == fixture.slot && info.state == CKS_RW_USER_FUNCTIONS)
+        let flags = CKF_RW_SESSION | CKF_SERIAL_SESSION;
+        ensure("C_GetSessionInfo", info.slot == fixture.slot && info.state == CKS_RW_USER_FUNCTIONS)?;
+        ensure("C_GetSessionInfo", info.flags & flags == flags)
     }),
     case("C_GetSessionInfo", "of the user's read-only session", &[CKR_OK], |fixture| {
         let info = fixture.reader()?.info()?;
@@ -146,6 +148,21 @@ pub const CASES: &[Case] = &[
         sign_later(fixture, &session)?.complete()?;
         fixture.call("C_AsyncComplete", &session, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
+    optional("C_Sign", "in an asynchronous session, into a short buffer", ASYNC_TOO_SMALL, |fixture| {
+        let session = asynchronous(fixture)?;
+        session.sign_init(&RSA, fixture.key(Key::Rsa)?)?;
+        session.sign(&DIGEST, &mut [0; 255]).map(drop)
+    }),
+    optional("C_AsyncGetID", "of a pending signature", ASYNC_ID, |fixture| {
+        let (session, name, output) = (asynchronous(fixture)?, padded(b"C_Sign"), Arg::zeroed());
+        let later = sign_later(fixture, &session)?;
+        let given = fixture.call("C_AsyncGetID", &session, vec![Arg::Output(&name), Arg::Output(&output)]);
+        // An operation with an ID waits for C_AsyncJoin.
+        if given.is_err() {
+            later.complete()?;
+        }
+        given
+    }),
     // The first signature need not be pending.
     optional("C_SignInit", "while a signature is pending", ASYNC_IS_ACTIVE, |fixture| {
         let session = asynchronous(fixture)?;
@@ -173,6 +190,10 @@ pub const CASES: &[Case] = &[
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 // The second code is for a token without asynchronous sessions.
 const ASYNC_WORKS: &[CK_RV] = &[CKR_OK, CKR_SESSION_ASYNC_NOT_SUPPORTED];
+const ASYNC_TOO_SMALL: &[CK_RV] = &[CKR_BUFFER_TOO_SMALL, CKR_SESSION_ASYNC_NOT_SUPPORTED];
+// The second code is for a signature that was never pending.
+const ASYNC_ID: &[CK_RV] =
+    &[CKR_STATE_UNSAVEABLE, CKR_OPERATION_NOT_INITIALIZED, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OK];
 const ASYNC_IS_ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OK];
 
 /// Opens an asynchronous session. A module that does not know the flag would open another one.

@@ -21,6 +21,26 @@ const UNITS: &[(CK_MECHANISM_TYPE, CK_ULONG)] = &[
     (CKM_GENERIC_SECRET_KEY_GEN, 256),
 ];
 
+/// Mechanisms of elliptic curves. Each says which fields, names of curves and forms of points it
+/// accepts (PKCS#11 3.2, "Elliptic Curve").
+const CURVES: &[CK_MECHANISM_TYPE] = &[
+    CKM_EC_KEY_PAIR_GEN,
+    CKM_EC_EDWARDS_KEY_PAIR_GEN,
+    CKM_EC_MONTGOMERY_KEY_PAIR_GEN,
+    CKM_ECDSA,
+    CKM_ECDSA_SHA256,
+    CKM_EDDSA,
+    CKM_ECDH1_DERIVE,
+    CKM_ECDH1_COFACTOR_DERIVE,
+    CKM_ECDH_AES_KEY_WRAP,
+];
+const FIELDS: CK_FLAGS = CKF_EC_F_P | CKF_EC_F_2M;
+const NAMES: CK_FLAGS = CKF_EC_ECPARAMETERS | CKF_EC_OID | CKF_EC_CURVENAME;
+const FORMS: CK_FLAGS = CKF_EC_UNCOMPRESS | CKF_EC_COMPRESS;
+
+/// PKCS#11 3.2, "HSS" and "XMSS and XMSSMT": the key sizes of these mechanisms must be 0.
+const STATEFUL: &[CK_MECHANISM_TYPE] = &[CKM_HSS_KEY_PAIR_GEN, CKM_HSS, CKM_XMSS, CKM_XMSSMT];
+
 const RESERVED: &[CK_RV] = &[CKR_ARGUMENTS_BAD, CKR_NO_EVENT];
 const ANOTHER_USER: &[CK_RV] = &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN];
 const READER_EXISTS: &[CK_RV] = &[CKR_SESSION_READ_ONLY_EXISTS];
@@ -58,6 +78,10 @@ pub const CASES: &[Case] = &[
         let output = Arg::zeroed();
         fixture.module.call("C_GetTokenInfo", &mut [Arg::Number(fixture.slot.0), Arg::Output(&output)])?;
         ensure("C_GetTokenInfo", !output.bytes()[..96].contains(&0))
+    }),
+    case("C_GetTokenInfo", "has no deprecated flag", &[CKR_OK], |fixture| {
+        let flags = fixture.module.token_info(fixture.slot)?.flags;
+        ensure("C_GetTokenInfo", flags & CKF_SECONDARY_AUTHENTICATION == 0)
     }),
     optional("C_WaitForSlotEvent", "without waiting", &[CKR_NO_EVENT, CKR_OK], |fixture| {
         let output = Arg::zeroed();
@@ -98,10 +122,8 @@ pub const CASES: &[Case] = &[
         |fixture| {
             fixture.module.mechanisms(fixture.slot)?.into_iter().try_for_each(|id| {
                 let info = fixture.module.mechanism_info(fixture.slot, id)?;
-                ensure(
-                    "C_GetMechanismInfo",
-                    info.flags & !CKF_HW != 0 && info.key_sizes.0 <= info.key_sizes.1,
-                )
+                let flags_fit = info.flags & !CKF_HW != 0 && info.flags & CKF_EXTENSION == 0;
+                ensure("C_GetMechanismInfo", flags_fit && info.key_sizes.0 <= info.key_sizes.1)
             })
         },
     ),
@@ -110,6 +132,18 @@ pub const CASES: &[Case] = &[
         UNITS.iter().filter(|(id, _)| listed.contains(id)).try_for_each(|(id, size)| {
             let (least, most) = fixture.module.mechanism_info(fixture.slot, *id)?.key_sizes;
             ensure("C_GetMechanismInfo", (least, most) == (0, 0) || (least..=most).contains(size))
+        })
+    }),
+    case("C_GetMechanismInfo", "names the fields and forms of each curve mechanism", &[CKR_OK], |fixture| {
+        CURVES.iter().filter(|id| fixture.lists(**id)).try_for_each(|id| {
+            let flags = fixture.module.mechanism_info(fixture.slot, *id)?.flags;
+            ensure("C_GetMechanismInfo", [FIELDS, NAMES, FORMS].iter().all(|any| flags & any != 0))
+        })
+    }),
+    case("C_GetMechanismInfo", "gives no key sizes for stateful signatures", &[CKR_OK], |fixture| {
+        STATEFUL.iter().filter(|id| fixture.lists(**id)).try_for_each(|id| {
+            let info = fixture.module.mechanism_info(fixture.slot, *id)?;
+            ensure("C_GetMechanismInfo", info.key_sizes == (0, 0))
         })
     }),
     case("C_InitToken", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {

@@ -8,7 +8,7 @@ use super::{
     BAD_HANDLE, BAD_MECHANISM, BAD_TYPE, Case, ECDSA, HMAC, Handle, INVALID, NO_HANDLE, NO_MECHANISM,
     NOT_PERMITTED, UNKNOWN, WRONG_KEY, case, optional, starts,
 };
-use crate::fixture::{Answer, Fixture, Key, NO_OBJECT, bytes, ensure, flag, open_key};
+use crate::fixture::{Answer, Fixture, Key, NO_OBJECT, Pair, bytes, ensure, flag, number, open_key};
 
 const EC: Handle = Handle::Public(Key::Ec);
 const IDLE: Handle = Handle::Private(Key::Idle);
@@ -18,6 +18,15 @@ static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 fn signature_init(fixture: &Fixture<'_>, mechanism: &Mechanism, key: ObjectHandle) -> Answer {
     let arguments = vec![Arg::Mechanism(mechanism), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
     fixture.call("C_VerifySignatureInit", &fixture.fresh()?, arguments)
+}
+
+/// Generates an RSA key pair that neither signs nor verifies with recovery.
+pub fn idle_pair(fixture: &Fixture<'_>) -> Answer<Pair> {
+    let public = [number(CKA_MODULUS_BITS, 2048), flag(CKA_TOKEN, false), flag(CKA_VERIFY_RECOVER, false)];
+    let private = [flag(CKA_TOKEN, false), flag(CKA_SIGN_RECOVER, false)];
+    let generator = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+    let (public, private) = fixture.generate_key_pair(&generator, &public, &private)?;
+    Ok(Pair { public, private })
 }
 
 pub const CASES: &[Case] = &[
@@ -49,6 +58,12 @@ pub const CASES: &[Case] = &[
     case("C_VerifySignatureInit", "with an unknown mechanism", INVALID, |fixture| {
         signature_init(fixture, &NO_MECHANISM, fixture.pair(Key::Ec)?.public)
     }),
+    optional("C_VerifySignatureInit", "with a key without CKA_VERIFY", NOT_PERMITTED, |fixture| {
+        signature_init(fixture, &Mechanism::new(CKM_AES_CMAC), fixture.key(Key::Idle)?)
+    }),
+    optional("C_VerifyRecoverInit", "with a key without CKA_VERIFY_RECOVER", NOT_PERMITTED, |fixture| {
+        Calls::new(fixture)?.init("C_VerifyRecoverInit", &RSA, idle_pair(fixture)?.public)
+    }),
     optional("C_VerifyRecover", "of each RSA mechanism", &[CKR_OK], |fixture| {
         let (calls, pair) = (Calls::new(fixture)?, fixture.pair(Key::Rsa)?);
         for (kind, length) in [(CKM_RSA_PKCS, 40), (CKM_RSA_PKCS, 0), (CKM_RSA_X_509, 256)] {
@@ -70,11 +85,15 @@ pub const CASES: &[Case] = &[
         for (signature, code) in
             [(&[1; 255][..], CKR_SIGNATURE_LEN_RANGE), (&[1; 256], CKR_SIGNATURE_INVALID)]
         {
-            calls.init("C_VerifyRecoverInit", &RSA, pair.public)?;
-            let outcome = calls.fill("C_VerifyRecover", vec![Arg::Bytes(signature)], &mut [0; 256]).1;
-            refused("C_VerifyRecover", outcome, &[code])?;
-            let over = calls.length("C_VerifyRecover", vec![Arg::Bytes(signature)]);
-            refused("C_VerifyRecover", over, NOT_BEGUN)?;
+            // PKCS#11 3.2, C_VerifyRecover: this code precedes that for a short buffer.
+            for length in [256, 1] {
+                calls.init("C_VerifyRecoverInit", &RSA, pair.public)?;
+                let outcome =
+                    calls.fill("C_VerifyRecover", vec![Arg::Bytes(signature)], &mut vec![0; length]).1;
+                refused("C_VerifyRecover", outcome, &[code])?;
+                let over = calls.length("C_VerifyRecover", vec![Arg::Bytes(signature)]);
+                refused("C_VerifyRecover", over, NOT_BEGUN)?;
+            }
         }
         Ok(())
     }),

@@ -83,6 +83,11 @@ pub const CASES: &[Case] = &[
     case("C_UnwrapKey", "of an impossible length", DAMAGED, |fixture| {
         unwrap(fixture, &KW, Key::Aes, &[1; 39])
     }),
+    case("C_UnwrapKey", "with a length that contradicts the key", &[CKR_WRAPPED_KEY_LEN_RANGE], |fixture| {
+        let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
+        let template = with(open_key(CKO_SECRET_KEY, CKK_AES), number(CKA_VALUE_LEN, 16));
+        fixture.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template).map(drop)
+    }),
     case("C_UnwrapKey", "without CKA_CLASS", INCOMPLETE, |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         fixture.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &[flag(CKA_TOKEN, false)]).map(drop)
@@ -116,6 +121,14 @@ pub const CASES: &[Case] = &[
             nonce.bytes() == [3; 12] && one == wrapped(fixture, &with, Key::Aes, Key::Generic)?,
         )
     }),
+    // PKCS#11 3.2, "AES-CCM Wrap and UnWrap": `ulDataLen` is ignored.
+    case("C_WrapKey", "with AES-CCM and a data length of 0", OR_ABSENT, |fixture| {
+        let parameter = Structure::new().number(0).bytes(&[3; 13]).bytes(b"more").number(8);
+        let with = parameter.mechanism(CKM_AES_CCM);
+        let one = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
+        unwrap(fixture, &with, Key::Aes, &one)?;
+        ensure("C_WrapKey", one.len() == SECRET.len() + 8)
+    }),
     optional(
         "C_WrapKeyAuthenticated",
         "with a mechanism that does not authenticate",
@@ -134,13 +147,34 @@ pub const CASES: &[Case] = &[
         },
     ),
     optional("C_WrapKeyAuthenticated", "of a key with CKA_EXTRACTABLE false", UNEXTRACTABLE, |fixture| {
+        wrap_authenticated(fixture, Key::Aes, Key::Sealed)
+    }),
+    optional("C_WrapKeyAuthenticated", "with a key without CKA_WRAP", NOT_PERMITTED, |fixture| {
+        wrap_authenticated(fixture, Key::Idle, Key::Generic)
+    }),
+    optional("C_UnwrapKeyAuthenticated", "with a key without CKA_UNWRAP", NOT_PERMITTED, |fixture| {
         let message = Message::of(CKM_AES_GCM, &[3; 12], &[0; 16], SECRET.len());
         let mechanism = message.parameter().mechanism(CKM_AES_GCM);
-        let (aes, sealed) = (fixture.key(Key::Aes)?.0, fixture.key(Key::Sealed)?.0);
-        let input = vec![Arg::Mechanism(&mechanism), Arg::Number(aes), Arg::Number(sealed), Arg::Bytes(MORE)];
-        Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
+        let (template, key) = (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed());
+        let arguments = vec![
+            Arg::Mechanism(&mechanism),
+            Arg::Number(fixture.key(Key::Idle)?.0),
+            Arg::Bytes(&SECRET),
+            Arg::Template(&template),
+            Arg::Bytes(MORE),
+            Arg::Output(&key),
+        ];
+        fixture.call("C_UnwrapKeyAuthenticated", &fixture.session, arguments)
     }),
 ];
+
+fn wrap_authenticated(fixture: &Fixture<'_>, wrapping: Key, key: Key) -> Answer {
+    let message = Message::of(CKM_AES_GCM, &[3; 12], &[0; 16], SECRET.len());
+    let mechanism = message.parameter().mechanism(CKM_AES_GCM);
+    let (wrapping, key) = (fixture.key(wrapping)?.0, fixture.key(key)?.0);
+    let input = vec![Arg::Mechanism(&mechanism), Arg::Number(wrapping), Arg::Number(key), Arg::Bytes(MORE)];
+    Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
+}
 
 fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
     let parameter = Structure::new().pointer(nonce).number(12).number(0).number(generator);

@@ -35,7 +35,10 @@ pub fn mechanism(operation: &Operation) -> Option<Mechanism> {
         Operation::Mac { mac, .. } => match mac {
             Mac::Cmac => Mechanism::new(CKM_AES_CMAC),
             Mac::Xcbc => Mechanism::new(CKM_AES_XCBC_MAC),
-            Mac::Gmac { iv } => Mechanism::with_bytes(CKM_AES_GMAC, iv),
+            Mac::Gmac { iv } => {
+                let parameter = Structure::new().bytes(iv).number(iv.len() as CK_ULONG * 8);
+                parameter.bytes(b"").number(128).mechanism(CKM_AES_GMAC)
+            }
             Mac::Hmac { hash } => Mechanism::new(named(&format!("{}_HMAC", digest_word(hash)))?),
         },
         Operation::Hkdf { hash, salt, info, .. } => {

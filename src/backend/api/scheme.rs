@@ -42,8 +42,7 @@ pub enum Scheme {
     Ed25519Context {
         /// Whether the scheme is Ed25519ph.
         prehash: bool,
-        /// The context, at most 255 bytes. Ed25519ctx needs at least one byte, or fails with
-        /// `MechanismParamInvalid`.
+        /// The context, at most 255 bytes.
         context: Box<[u8]>,
     },
     /// Ed448 or Ed448ph (RFC 8032). The input is the message, or with `prehash` its SHAKE256 digest

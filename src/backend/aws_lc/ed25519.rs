@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jeton_secret::Secret;
 
 use super::random::System;
-use super::{ffi, verdict};
+use super::{elsewhere, ffi, verdict};
 use crate::backend::api::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
@@ -41,7 +41,12 @@ impl PrivateKey for Private {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Ok(Box::new(Ed25519Signer { key: self, form: Form::parse(scheme)? }))
+        let form = Form::parse(scheme)?;
+        if form.is_elsewhere() {
+            let parts = PrivateParts::Ed25519 { seed: Secret::from(&self.key[..SEED_LEN]) };
+            return elsewhere()?.keys.private(&parts)?.signer(scheme);
+        }
+        Ok(Box::new(Ed25519Signer { key: self, form }))
     }
 }
 
@@ -56,7 +61,11 @@ impl Public {
 
 impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        Ok(Box::new(Ed25519Verifier { key: self, form: Form::parse(scheme)? }))
+        let form = Form::parse(scheme)?;
+        if form.is_elsewhere() {
+            return elsewhere()?.keys.public(&PublicParts::Ed25519 { point: self.0 })?.verifier(scheme);
+        }
+        Ok(Box::new(Ed25519Verifier { key: self, form }))
     }
 }
 
@@ -79,11 +88,15 @@ impl Form {
                 Err(Error::MechanismParamInvalid)
             }
             Scheme::Ed25519Context { prehash: true, context } => Ok(Self::Prehash(context.clone())),
-            // RFC 8032, 5.1: the context of Ed25519ctx should not be empty.
-            Scheme::Ed25519Context { context, .. } if context.is_empty() => Err(Error::MechanismParamInvalid),
             Scheme::Ed25519Context { context, .. } => Ok(Self::Context(context.clone())),
             _ => Err(Error::KeyTypeInconsistent),
         }
+    }
+
+    /// Returns whether AWS-LC lacks it. RFC 8032, 8.3 advises against an empty context of
+    /// Ed25519ctx, and PKCS#11 3.2 permits it.
+    fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Context(context) if context.is_empty())
     }
 
     fn input<'a>(&'a self, input: &'a [u8]) -> Result<ffi::Ed25519Input<'a>> {

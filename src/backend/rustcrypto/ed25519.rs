@@ -13,7 +13,7 @@ use super::random::System;
 use crate::backend::api::{
     PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier, output,
 };
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 
 const SEED_LEN: usize = 32;
 
@@ -118,7 +118,6 @@ impl Domain {
             _ => return Err(Error::KeyTypeInconsistent),
         };
         let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
-        require(len != 0 || prehash, Error::MechanismParamInvalid)?;
         let hash = Sha512::new_with_prefix(b"SigEd25519 no Ed25519 collisions");
         let hash = hash.chain_update([prehash.into(), len]).chain_update(context);
         Ok(Some(Self { prehash, hash }))
