@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 10] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 26] = [
+const PACKAGES: [(&str, &str); 27] = [
     ("names/types", ""),
     ("names", "names/types"),
     ("secret", ""),
@@ -36,11 +36,16 @@ const PACKAGES: [(&str, &str); 26] = [
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
     (".", "names secret words tests/child tests/programs tests/vectors"),
-    ("abi", "names names/types secret words"),
+    ("abi", "names secret words"),
     ("abi/pkcs11", ". abi names secret tests/child tests/programs"),
-    ("agent/wire", "names names/types"),
-    ("agent/client", "names names/types agent/wire"),
-    ("agent", ". abi/pkcs11 agent/client agent/wire client client/peers tool/pki tests/child tests/programs"),
+    ("agent/wire", "words"),
+    ("agent/client", "abi agent/wire names secret words"),
+    ("agent/system", ""),
+    (
+        "agent",
+        ". abi/pkcs11 agent/client agent/system agent/wire names secret words client client/peers tool/pki \
+         tests/child tests/programs",
+    ),
     ("tool/pki", "client"),
     ("driver/laboratory", ""),
     ("client/rustls", "client client/peers tests/child tests/programs"),
@@ -59,14 +64,14 @@ const PACKAGES: [(&str, &str); 26] = [
     ("conformance/models", ". secret words"),
     (
         "conformance/fuzz",
-        ". names abi/pkcs11 agent agent/wire client tests/vectors tool/formats tool/migrate",
+        ". names abi/pkcs11 agent agent/wire client words tests/vectors tool/formats tool/migrate",
     ),
     ("benches", ". abi/pkcs11 client driver/laboratory client/peers tests/child"),
 ];
 
 /// The packages that users install. They link only each other.
-const PRODUCTS: &str = ". abi abi/pkcs11 agent agent/client agent/wire client client/peers client/rustls names names/types secret \
-    words tool tool/formats tool/migrate tool/pki";
+const PRODUCTS: &str = ". abi abi/pkcs11 agent agent/client agent/system agent/wire client client/peers \
+    client/rustls names names/types secret words tool tool/formats tool/migrate tool/pki";
 
 /// The folders whose files import each other without circles.
 const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
@@ -102,7 +107,7 @@ fn files_beside_each_other_import_in_one_direction() {
 
 /// The files that import from the files below them, although one of these imports from them. Every
 /// other parent is either above the files of its folder or below them.
-const TANGLED: &str = "abi/src/params agent/client/src/application benches/src/baseline benches/src/calls \
+const TANGLED: &str = "abi/src/params agent/client/src/once benches/src/baseline benches/src/calls \
     benches/src/groups benches/src/report benches/src/target client/src/raw conformance/src/attacks \
     conformance/src/cases conformance/src/mechanisms conformance/src/vectors driver/src/page \
     driver/src/pipeline driver/src/report driver/src/tls src/backend/aws_lc src/backend/aws_lc/cipher \

@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{from_ref, null, null_mut, without_provenance_mut};
+use std::ptr::{from_ref, null_mut};
 use std::time::Duration;
 
 use cryptoki_sys::*;
@@ -23,8 +23,7 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, id, sleep};
 
 /// The state of a module: a static of its shared object.
 pub struct Entry<T: 'static> {
-    /// The token that calls use. Null before `C_Initialize` and after `C_Finalize`. [`PER_THREAD`]:
-    /// each thread has its own.
+    /// The token that calls use. Null before `C_Initialize` and after `C_Finalize`.
     current: AtomicPtr<T>,
     /// The token of this process, kept from one `C_Initialize` to the next.
     kept: AtomicPtr<T>,
@@ -58,13 +57,10 @@ pub struct Hooks<T> {
 }
 
 thread_local! {
-    static OF_THREAD: Cell<*const ()> = const { Cell::new(null()) };
     /// The number of registrations whose [`Entry::hold`] ran in this thread without its
     /// [`Entry::release`].
     static HOLDS: Cell<u32> = const { Cell::new(0) };
 }
-/// The address in [`Entry::current`] if each thread has its own token. It is no address of a token.
-const PER_THREAD: usize = 1;
 /// No process has this number.
 const REGISTERED: u32 = u32::MAX;
 
@@ -140,27 +136,9 @@ impl<T: Sync> Entry<T> {
 
     #[inline]
     pub(crate) fn token(&self) -> Result<&T> {
-        let current = self.current.load(Ordering::Acquire);
-        if current.addr() > PER_THREAD {
-            // SAFETY: `initialize` stored it: the token of `kept`, which lives as long as the
-            // process.
-            return Ok(unsafe { &*current });
-        }
-        of_thread(current)
-    }
-
-    /// From now on, every thread of this process calls the functions with a token of its own, which
-    /// [`with_token`] passes. The agent serves its applications in this way. `C_Initialize` and
-    /// `C_Finalize` must not be called.
-    pub fn serve_applications(&self) {
-        self.current.store(without_provenance_mut(PER_THREAD), Ordering::Release);
-    }
-
-    /// Returns the address at which a buffer begins for the application. The memory of an
-    /// application of the agent lies elsewhere.
-    pub(crate) fn start_of(&self, buffer: *const u8) -> usize {
-        let is_elsewhere = self.current.load(Ordering::Relaxed).addr() == PER_THREAD;
-        if is_elsewhere { 0 } else { buffer.expose_provenance() }
+        // SAFETY: null, or the token of `kept`, which `initialize` stored. It lives as long as the
+        // process.
+        unsafe { self.current.load(Ordering::Acquire).as_ref() }.ok_or(Error::NotInitialized)
     }
 
     /// Returns the token of this process. Only the owner of the [`Turn`] calls this, so the token
@@ -264,29 +242,6 @@ pub(crate) fn guarded(name: impl FnOnce() -> &'static str, work: impl FnOnce() -
     };
     clear_registers();
     code
-}
-
-/// Returns the token of this thread, if the process serves several applications.
-#[cold]
-fn of_thread<'a, T>(current: *mut T) -> Result<&'a T> {
-    require(!current.is_null(), Error::NotInitialized)?;
-    // SAFETY: null, or the token of `with_token`, which waits for this call. A process has one type
-    // of tokens.
-    unsafe { OF_THREAD.get().cast::<T>().as_ref() }.ok_or(Error::NotInitialized)
-}
-
-/// Runs `work`. Functions of the C interface that `work` calls in this thread use `token`, if the
-/// entry [serves applications](Entry::serve_applications).
-pub fn with_token<T: Token, A>(token: &T, work: impl FnOnce() -> A) -> A {
-    struct Reset;
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            OF_THREAD.set(null());
-        }
-    }
-    OF_THREAD.set(from_ref(token).cast());
-    let _reset = Reset;
-    work()
 }
 
 /// The right to change the state of the library: `C_Initialize` and `C_Finalize` exclude each

@@ -60,17 +60,23 @@ unsafe fn find<T: Token>(
     objects: *mut CK_OBJECT_HANDLE,
     max: usize,
 ) -> Result<usize> {
-    let mut chunk = [ObjectHandle(0); CHUNK];
+    let (mut chunk, mut longer) = ([ObjectHandle(0); CHUNK], Vec::new());
+    let batch = if T::BATCH > CHUNK && max > CHUNK {
+        longer.resize(max.min(T::BATCH), ObjectHandle(0));
+        &mut longer[..]
+    } else {
+        &mut chunk[..]
+    };
     let mut found = 0;
     loop {
-        let wanted = CHUNK.min(max - found);
-        let got = token.find(session, &mut chunk[..wanted])?;
-        for (index, object) in chunk[..got].iter().enumerate() {
+        let wanted = batch.len().min(max - found);
+        let got = token.find(session, &mut batch[..wanted])?;
+        for (index, object) in batch[..got].iter().enumerate() {
             // SAFETY: `got` is at most `max - found`.
             unsafe { objects.add(found + index).write_unaligned(narrow(object.0)) };
         }
         found += got;
-        if got < CHUNK || found == max {
+        if got < wanted || found == max {
             return Ok(found);
         }
     }

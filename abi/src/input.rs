@@ -259,7 +259,7 @@ pub(crate) fn attribute_type(given: CK_ATTRIBUTE_TYPE) -> AttributeType {
 /// As for [`template`].
 unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, read: &mut Read) -> Result<Raw<'a>> {
     let value = In(attribute.pValue.cast(), attribute.ulValueLen);
-    if !TEMPLATES.contains(&attribute.type_) {
+    if !TEMPLATES.contains(&wide(attribute.type_)) {
         // PKCS#11 3.2, CKR_ATTRIBUTE_VALUE_INVALID: an invalid value for a particular attribute in
         // a template. SAFETY: the caller's promise.
         let bytes = unsafe { value.bytes() }.map_err(|_| Error::AttributeValueInvalid)?;

@@ -27,6 +27,8 @@ mod number;
 mod operation;
 mod otp;
 mod params;
+#[cfg(any(windows, test))]
+mod stand_in;
 mod sync;
 
 mod asynchronous;
@@ -52,7 +54,7 @@ mod verify_signature;
 mod wrap;
 mod wrap_authenticated;
 
-pub use call::{Entry, Hooks, with_token};
+pub use call::{Entry, Hooks};
 #[cfg(unix)]
 pub use module::at_fork;
 

@@ -1,10 +1,16 @@
 //! Converts between `CK_ULONG` and the token's numbers. `CK_ULONG` is `unsigned long`, which has 32
 //! bits on some platforms. The token uses 64 bits everywhere.
 
-use cryptoki_sys::{CK_OBJECT_HANDLE, CK_SESSION_HANDLE, CK_SLOT_ID, CK_ULONG, CK_UNAVAILABLE_INFORMATION};
+#[cfg(not(windows))]
+use cryptoki_sys::CK_UNAVAILABLE_INFORMATION;
+use cryptoki_sys::{CK_OBJECT_HANDLE, CK_SESSION_HANDLE, CK_SLOT_ID, CK_ULONG};
 use jeton_words::id::{ObjectHandle, SessionHandle, SlotId};
 
+#[cfg(windows)]
+pub(crate) use crate::stand_in::{narrow, wide};
+
 /// Converts a number of the application for the token.
+#[cfg(not(windows))]
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 #[inline]
 pub(crate) fn wide(number: CK_ULONG) -> u64 {
@@ -13,6 +19,7 @@ pub(crate) fn wide(number: CK_ULONG) -> u64 {
 
 /// Converts a number of the token for the application. Returns `CK_UNAVAILABLE_INFORMATION` if the
 /// number does not fit.
+#[cfg(not(windows))]
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 #[allow(clippy::unnecessary_fallible_conversions, reason = "CK_ULONG has 32 bits on other platforms")]
 #[inline]

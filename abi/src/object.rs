@@ -139,7 +139,7 @@ impl Attributes for Wanted {
     #[inline]
     fn asked(&self, index: usize) -> (AttributeType, Room) {
         let (_, given) = self.attribute(index);
-        let room = match given.pValue.is_null() || !TEMPLATES.contains(&given.type_) {
+        let room = match given.pValue.is_null() || !TEMPLATES.contains(&wide(given.type_)) {
             true => room(&given),
             // SAFETY: the value of an attribute of the template.
             false => unsafe { room_of_array(&given) },
@@ -180,11 +180,13 @@ fn room_len(given: &CK_ATTRIBUTE) -> u64 {
 /// The value is not `NULL`, and readable.
 #[cold]
 unsafe fn room_of_array(given: &CK_ATTRIBUTE) -> Room {
-    let count = usize::try_from(room_len(given)).unwrap_or_default() / size_of::<CK_ATTRIBUTE>();
+    let len = room_len(given);
+    let count = usize::try_from(len).unwrap_or_default() / size_of::<CK_ATTRIBUTE>();
     let first = given.pValue.cast::<CK_ATTRIBUTE>();
+    // The types of the inner attributes are "ignored on input".
     // SAFETY: the caller's promise.
     let inner = |index| unsafe { room(&first.add(index).read_unaligned()) };
-    Room::Template((0..count.min(MAX_ATTRIBUTES)).map(inner).collect())
+    Room::Template(len, (0..count.min(MAX_ATTRIBUTES)).map(inner).collect())
 }
 
 /// Fills one attribute and writes its length.
@@ -216,6 +218,7 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
     let needed = match view {
         AttributeView::Bytes(bytes) => bytes.len(),
         AttributeView::Template(within) => within.len() * size_of::<CK_ATTRIBUTE>(),
+        AttributeView::Length(len) => *len,
     };
     if given.pValue.is_null() {
         return Ok((length(needed), Ok(())));
@@ -232,6 +235,8 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
         }
         // SAFETY: by the caller's promise this number of attributes fits.
         AttributeView::Template(within) => unsafe { fill_array(given.pValue.cast(), within) },
+        // The other side took the room for a shorter one.
+        AttributeView::Length(_) => return Err(Error::BufferTooSmall { needed }),
     };
     Ok((length(needed), within))
 }

@@ -12,29 +12,29 @@ use crate::number::length;
 ///
 /// The buffer is the one in which the token looked for room, and writable.
 #[inline]
-pub(crate) unsafe fn written(signed: Signed, buffer: *mut CK_BYTE, start: impl FnOnce() -> usize) -> usize {
+pub(crate) unsafe fn written(signed: Signed, buffer: *mut CK_BYTE) -> usize {
     match &signed {
         Signed::Bytes(length) => *length,
         Signed::Password(password) => {
             // SAFETY: the caller's promise: `Signed::length` bytes are writable.
-            unsafe { lay_out(password, buffer, start()) };
+            unsafe { lay_out(password, buffer) };
             signed.length()
         }
     }
 }
 
 /// Writes a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, in this order. Its pointers
-/// are addresses in the buffer, which begins at `start` for the application. PKCS#11 3.2,
-/// "CK_OTP_SIGNATURE_INFO", requires one block that the caller owns.
+/// are addresses in the buffer. PKCS#11 3.2, "CK_OTP_SIGNATURE_INFO", requires one block that the
+/// caller owns.
 ///
 /// # Safety
 ///
 /// [`OneTimePassword::room`] bytes of the buffer are writable.
 #[cold]
-unsafe fn lay_out(password: &OneTimePassword, buffer: *mut CK_BYTE, start: usize) {
+unsafe fn lay_out(password: &OneTimePassword, buffer: *mut CK_BYTE) {
     let values = [(CK_OTP_VALUE, password.digits()), (CK_OTP_COUNTER, &password.counter[..])];
     let params = size_of::<CK_OTP_SIGNATURE_INFO>();
-    let at = |offset: usize| buffer.with_addr(start + offset);
+    let at = |offset: usize| buffer.wrapping_add(offset);
     let info = CK_OTP_SIGNATURE_INFO { pParams: at(params).cast(), ulCount: values.len() as CK_ULONG };
     let mut end = params + values.len() * size_of::<CK_OTP_PARAM>();
     // SAFETY: the offsets are below the room that the caller promises.

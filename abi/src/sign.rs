@@ -23,9 +23,7 @@ pub unsafe fn C_Sign<T: Token>(
     let (data, output) = (In(data, data_len), Out(signature, signature_len));
     // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
     entry.call_in(Function::C_Sign, handle, |token, session| unsafe {
-        transform(data, output, |data, out| {
-            Ok(written(token.sign(session, data, out)?, signature, || entry.start_of(signature)))
-        })
+        transform(data, output, |data, out| Ok(written(token.sign(session, data, out)?, signature)))
     })
 }
 
@@ -40,8 +38,6 @@ pub unsafe fn C_SignFinal<T: Token>(
     let (none, output) = (In(null(), 0), Out(signature, signature_len));
     // SAFETY: the contract of PKCS#11 for pSignature with its length.
     entry.call_in(Function::C_SignFinal, handle, |token, session| unsafe {
-        transform(none, output, |_, out| {
-            Ok(written(token.sign_final(session, out)?, signature, || entry.start_of(signature)))
-        })
+        transform(none, output, |_, out| Ok(written(token.sign_final(session, out)?, signature)))
     })
 }

@@ -4,29 +4,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
-use jeton::error::Error;
-use jeton::functions::{Module, PinMark, Threads, User};
-use jeton::id::{SessionHandle, SlotId};
+use jeton::error::{Error, Result};
+use jeton::functions::{Module, PinMark, Threads, User, Wait};
+use jeton::id::{SessionHandle, SlotId, mechanism_flag, session_state};
 use jeton::token::Identity;
-use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
-    self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Opening, Reply, State,
+    self as wire, Answer, Application as Name, Call, Malformed, Opening, Outcome, Reply, State,
 };
+use jeton_words::token::Function;
 use serde_bytes::Bytes;
-use tracing::warn;
+use tracing::{debug, warn};
 
-use crate::budget::{Budget, Unserved};
+use crate::budget::Budget;
 use crate::dispatch::carry_out;
 use crate::ticket::{Holder, Login};
-use crate::{Application, Connection, lock};
+use crate::{Application, CONNECTION, Connection, lock};
 
 /// The time between two looks for an event of a slot.
 const POLL: Duration = Duration::from_millis(250);
+/// How long a new connection waits for its memory. The client waits for two seconds.
+const ADMISSION: Duration = Duration::from_secs(1);
 
 impl Connection<'_> {
+    /// Takes the memory of the connection. A client that asks whether the agent lives needs none.
+    fn has_memory(&mut self) -> bool {
+        // Calls of the client may have the memory now.
+        self.permit = self.client().memory.take(CONNECTION, ADMISSION);
+        if self.permit.is_none() {
+            self.standing.note_refusal("no memory of the client for one more connection");
+        }
+        self.permit.is_some()
+    }
+
     /// Starts an application.
     pub(crate) fn begin(&mut self, single: bool) -> Reply<'static> {
+        if !self.has_memory() {
+            return Reply::Busy;
+        }
         let mut name = Name::default();
         if getrandom::fill(&mut name).is_err() {
             return Reply::Refused("no random bytes");
@@ -72,10 +86,18 @@ impl Connection<'_> {
     }
 
     pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
-        let applications = lock(&self.agent.applications);
+        let (agent, standing) = (Arc::clone(self.agent), Arc::clone(&self.standing));
         let is_open = |known: &&Arc<Application>| {
-            known.standing.identity == self.peer() && !known.is_ended.load(Ordering::Acquire)
+            known.standing.identity == standing.identity && !known.is_ended.load(Ordering::Acquire)
         };
+        if lock(&agent.applications).get(&name).filter(is_open).is_none() {
+            return Reply::Unknown;
+        }
+        if !self.has_memory() {
+            return Reply::Busy;
+        }
+        // It may have ended meanwhile.
+        let applications = lock(&agent.applications);
         let known = applications.get(&name).filter(is_open);
         let Some(application) = known else { return Reply::Unknown };
         application.connections.fetch_add(1, Ordering::AcqRel);
@@ -96,7 +118,7 @@ impl Connection<'_> {
         let (before, session) = *last;
         if opening <= before {
             warn!(peer = self.peer(), "a late request that opens a session is not carried out");
-            return self.answer_with(application, 0, CKR_DEVICE_ERROR, Vec::new(), frame).map(drop);
+            return self.append(application, NONE, Err(Error::DeviceError), None, frame).map(drop);
         }
         if let Some(session) = session.filter(|_| opening.repeats(before)) {
             // It may have ended since.
@@ -106,9 +128,9 @@ impl Connection<'_> {
         let start = frame.len();
         calls(frame)?;
         let answer: Answer<'_> = wire::take(&mut &frame[start..])?;
-        let handle = answer.outputs.first().filter(|_| answer.code == CKR_OK);
-        let handle = handle.and_then(|handle| handle[..].try_into().ok()).map(u64::from_ne_bytes);
-        last.1 = handle.map(SessionHandle);
+        if let Ok(Outcome::C_OpenSession { result, .. }) = answer.outcome {
+            last.1 = Some(result);
+        }
         Ok(())
     }
 
@@ -116,7 +138,7 @@ impl Connection<'_> {
     pub(crate) fn calls(
         &self,
         application: &Application,
-        (session, generation): (u64, u64),
+        (session, generation): (SessionHandle, u64),
         count: u8,
         mut message: &[u8],
         frame: &mut Vec<u8>,
@@ -124,170 +146,147 @@ impl Connection<'_> {
     ) -> Result<(), Malformed> {
         Malformed::unless(usize::from(count) <= wire::MAX_CALLS)?;
         self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
-        let turn = application.module.with_session(SessionHandle(session), |session| Ok(session.turn())).ok();
+        let turn = application.module.with_session(session, |session| Ok(session.turn())).ok();
         // A session that begins later has no turn here: the calls get one that never exists.
-        let session = if turn.is_some() { session } else { CK_INVALID_HANDLE };
+        let session = if turn.is_some() { session } else { NONE };
         // Held during all calls: those of another request do not come between them.
         let mut latest = turn.as_deref().map(lock);
         if let Some(latest) = latest.as_deref_mut().filter(|latest| **latest != generation) {
             if generation < *latest {
                 warn!(peer = self.peer(), "a late request in a session is not carried out");
-                let code = CKR_SESSION_HANDLE_INVALID;
-                return self.answer_with(application, session, code, Vec::new(), frame).map(drop);
+                let late = Err(Error::SessionHandleInvalid);
+                return self.append(application, session, late, None, frame).map(drop);
             }
             // Key generations go on. If the session was closed meanwhile, the calls fail.
-            let flags = !(CKF_GENERATE | CKF_GENERATE_KEY_PAIR);
-            let _ = application.module.cancel(SessionHandle(session), flags);
+            let flags = !(mechanism_flag::GENERATE | mechanism_flag::GENERATE_KEY_PAIR);
+            let _ = application.module.cancel(session, flags);
             *latest = generation;
         }
-        jeton_pkcs11::with_module(&application.module, || {
-            for _ in 0..count {
-                let mut call: Call<'_> = wire::take(&mut message)?;
-                let waits = stop_waiting(&mut call);
-                let start = frame.len();
-                let mut code = self.call(application, session, &mut call, frame, budget)?;
-                while waits && code == CKR_NO_EVENT {
-                    frame.truncate(start);
-                    Malformed::unless(!self.has_ended(POLL))?;
-                    code = self.call(application, session, &mut call, frame, budget)?;
-                }
-                if code != CKR_OK {
-                    return Ok(());
-                }
+        for _ in 0..count {
+            let before = message.len();
+            let call = wire::take(&mut message)?;
+            if self.call(application, session, call, before - message.len(), frame, budget)?.is_err() {
+                return Ok(());
             }
-            Malformed::unless(message.is_empty())
-        })
+        }
+        Malformed::unless(message.is_empty())
     }
 
-    /// Carries out a call, and appends its answer. Returns its code.
+    /// Carries out a call of this number of bytes, and appends its answer. Returns its result.
     fn call(
         &self,
         application: &Application,
-        session: u64,
-        call: &mut Call<'_>,
+        session: SessionHandle,
+        mut call: Call<'_>,
+        len: usize,
         frame: &mut Vec<u8>,
         budget: &mut Budget,
-    ) -> Result<CK_RV, Malformed> {
-        if let Some(rule) = self.rule()
-            && let Some(code) = self.by_rule(rule, application, session, call, frame)?
-        {
-            return Ok(code);
+    ) -> Result<Result<()>, Malformed> {
+        let mut waits = false;
+        if let Call::C_WaitForSlotEvent { wait } = &mut call {
+            // The agent waits itself, so that the wait ends with its peer.
+            waits = std::mem::replace(wait, Wait::Never) == Wait::ForEvent;
         }
-        self.call_module(application, session, call, frame, budget)
+        loop {
+            let start = frame.len();
+            let result = self.call_once(application, session, &mut call, len, frame, budget)?;
+            if !waits || result != Err(Error::NoEvent) {
+                return Ok(result);
+            }
+            frame.truncate(start);
+            Malformed::unless(!self.has_ended(POLL))?;
+        }
     }
 
-    /// Carries out a call that the rule allows.
-    fn call_module(
+    fn call_once(
         &self,
         application: &Application,
-        session: u64,
+        session: SessionHandle,
         call: &mut Call<'_>,
+        len: usize,
         frame: &mut Vec<u8>,
         budget: &mut Budget,
-    ) -> Result<CK_RV, Malformed> {
+    ) -> Result<Result<()>, Malformed> {
+        if let Some(rule) = self.rule()
+            && let Some(outcome) = self.by_rule(rule, application, session, call)?
+        {
+            return self.append(application, session, outcome, None, frame);
+        }
         let module = &application.module;
         let tries = self.agent.pins.of_call(self.peer(), module, session, call);
         let mut tries = tries.as_deref().map(lock);
         if tries.as_mut().is_some_and(|tries| tries.are_used_up(self.peer())) {
-            return self.answer_with(application, session, CKR_PIN_LOCKED, Vec::new(), frame);
+            return self.append(application, session, Err(Error::PinLocked), None, frame);
+        }
+        // The parameter of a mechanism was copied from the message.
+        if call.mechanism().is_some() && !budget.take(len) {
+            return self.append(application, session, Err(Error::DeviceMemory), None, frame);
         }
         let mark = mark(module, session, call);
-        let mut outcome = CKR_GENERAL_ERROR;
-        let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
-            // A token that the rule hides has no event.
-            let is_hidden = code == CKR_OK && self.hides_event(call, outputs);
-            let (code, outputs) = if is_hidden { (CKR_NO_EVENT, &[][..]) } else { (code, outputs) };
-            outcome = code;
-            let state = match session {
-                0 => State::default(),
-                _ => state(&application.module, session),
-            };
-            let kept = self.kept(application, session, call, code, mark);
-            let kept = kept.as_deref().map(Bytes::new);
-            let mut outputs = outputs.to_vec();
-            let altered;
-            if let (Some(rule), true) = (self.rule(), code == CKR_OK) {
-                altered = self.after(rule, application, call, &outputs);
-                if let (Some(altered), [first, ..]) = (&altered, &mut outputs[..]) {
-                    *first = Bytes::new(altered);
-                }
-            }
-            Ok(wire::append(&Answer { code, state, outputs, kept }, frame)?)
-        });
+        let (function, slot, pin) = (call.function(), call.slot(), pin(call));
+        let mut result = Err(Error::GeneralError);
+        carry_out(module, session, call, budget, &mut |outcome| {
+            let outcome = outcome.and_then(|outcome| self.after(application, slot, outcome));
+            let kept = self.kept(application, session, (function, slot, pin), &outcome, mark);
+            result = self.append(application, session, outcome, kept.as_deref(), frame)?;
+            Ok(())
+        })?;
+        if let Err(error) = result {
+            debug!(peer = self.peer(), function = function.name(), ?error, "the call failed");
+        }
         if let Some(tries) = &mut tries {
-            tries.count(outcome);
+            tries.count(result);
         }
-        match carried {
-            Ok(()) => Ok(outcome),
-            Err(Unserved::Malformed) => Err(Malformed),
-            Err(Unserved::Impossible) => {
-                drop(tries);
-                call.arguments.iter_mut().for_each(Argument::spoil);
-                self.call_module(application, session, call, frame, budget)
-            }
-            Err(Unserved::Memory) => {
-                warn!(peer = self.peer(), function = call.function.name(), "no memory for a call");
-                if call.function.continues() {
-                    call.arguments.iter_mut().for_each(Argument::spoil);
-                    let mut budget = Budget::new(&self.client().memory);
-                    let _ =
-                        carry_out(call.function, session, &call.arguments, &mut budget, &mut |_, _| Ok(()));
-                }
-                self.answer_with(application, session, CKR_DEVICE_MEMORY, Vec::new(), frame)
-            }
-        }
+        Ok(result)
     }
 
-    /// Answers a call without its function. Returns the code.
-    pub(crate) fn answer_with(
+    /// Appends an answer. Returns its result.
+    fn append(
         &self,
         application: &Application,
-        session: u64,
-        code: CK_RV,
-        outputs: Vec<&Bytes>,
+        session: SessionHandle,
+        outcome: Result<Outcome<'_>>,
+        kept: Option<&[u8]>,
         frame: &mut Vec<u8>,
-    ) -> Result<CK_RV, Malformed> {
-        let state = if session == 0 { State::default() } else { state(&application.module, session) };
-        wire::append(&Answer { code, state, outputs, kept: None }, frame)?;
-        Ok(code)
+    ) -> Result<Result<()>, Malformed> {
+        let state = if session == NONE { State::default() } else { state(&application.module, session) };
+        let answer = Answer { outcome, state, kept: kept.map(Bytes::new) };
+        wire::append(&answer, frame)?;
+        Ok(answer.error().map_or(Ok(()), Err))
     }
 
     /// Returns what the client keeps after a call.
     fn kept(
         &self,
         application: &Application,
-        session: u64,
-        call: &Call<'_>,
-        code: CK_RV,
+        session: SessionHandle,
+        (function, slot, pin): (Function, Option<SlotId>, Option<Pin<'_>>),
+        outcome: &Result<Outcome<'_>>,
         mark: Option<PinMark>,
     ) -> Option<Vec<u8>> {
         let module = &application.module;
-        let slot = || slot_of(module, session);
-        match (call.function, code, &call.arguments[..]) {
-            (Function::C_OpenSession, CKR_OK, [Argument::Number(slot), ..]) => {
-                Some(module.token(SlotId(*slot)).ok()?.serial.into())
+        let of_session = || slot_of(module, session);
+        match (function, outcome, pin) {
+            (Function::C_OpenSession, Ok(_), _) => Some(module.token(slot?).ok()?.serial.into()),
+            (Function::C_Login, Ok(_), Some(Pin::Of(user @ (User::SecurityOfficer | User::User), pin))) => {
+                self.ticket(application, session, user, pin, mark?)
             }
-            (
-                Function::C_Login,
-                CKR_OK,
-                [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))],
-            ) => self.ticket(application, session, *user, pin, mark?),
-            (Function::C_Login, CKR_USER_ALREADY_LOGGED_IN, _) => {
-                lock(&application.tickets).get(&slot()?).cloned()
+            (Function::C_Login, Err(Error::UserAlreadyLoggedIn), _) => {
+                lock(&application.tickets).get(&of_session()?).cloned()
             }
             // The ticket of before is of the old PIN.
-            (Function::C_SetPIN, CKR_OK, [_, Argument::Input(Input::Data(pin))]) => {
-                let kind = match module.session(SessionHandle(session)).ok()?.state {
-                    CKS_RW_SO_FUNCTIONS => CKU_SO,
-                    CKS_RW_USER_FUNCTIONS => CKU_USER,
+            (Function::C_SetPIN, Ok(_), Some(Pin::New(pin))) => {
+                let user = match module.session(session).ok()?.state {
+                    session_state::RW_SO_FUNCTIONS => User::SecurityOfficer,
+                    session_state::RW_USER_FUNCTIONS => User::User,
                     _ => return None,
                 };
-                let mark = module.pin_mark(slot()?, user(kind)).ok()??;
-                self.ticket(application, session, kind, pin, mark)
+                let mark = module.pin_mark(of_session()?, user).ok()??;
+                self.ticket(application, session, user, pin, mark)
             }
-            (Function::C_Logout, CKR_OK, _) => {
-                lock(&application.tickets).remove(&slot()?);
-                lock(&application.ended).insert(slot()?, logouts(application, session)?);
+            (Function::C_Logout, Ok(_), _) => {
+                lock(&application.tickets).remove(&of_session()?);
+                lock(&application.ended).insert(of_session()?, logouts(application, session)?);
                 None
             }
             _ => None,
@@ -298,8 +297,8 @@ impl Connection<'_> {
     fn ticket(
         &self,
         application: &Application,
-        session: u64,
-        user: u64,
+        session: SessionHandle,
+        user: User,
         pin: &[u8],
         mark: PinMark,
     ) -> Option<Vec<u8>> {
@@ -311,10 +310,10 @@ impl Connection<'_> {
         Some(ticket)
     }
 
-    /// Logs in with a ticket. Returns the code.
-    pub(crate) fn resume(&self, session: u64, ticket: &[u8]) -> CK_RV {
-        let Some((_, application)) = &self.application else { return CKR_GENERAL_ERROR };
-        let Some(token) = serial(&application.module, session) else { return CKR_SESSION_HANDLE_INVALID };
+    /// Logs in with a ticket.
+    pub(crate) fn resume(&self, session: SessionHandle, ticket: &[u8]) -> Result<()> {
+        let (_, application) = self.application.as_ref().ok_or(Error::GeneralError)?;
+        let token = serial(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
         // A ticket is a login: it may be older than the rule.
         if let Some(rule) = self.rule()
             && (self.has_ended(application.pace.turn(rule)) || rule.refuses(Function::C_Login))
@@ -323,12 +322,11 @@ impl Connection<'_> {
         }
         let holder = Holder { peer: self.peer(), token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
-            let user = user(login.user);
+            let user = login.user;
             let slot = slot_of(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
             if application.module.pin_mark(slot, user)? != Some(login.mark) {
                 return Err(Error::PinIncorrect);
             }
-            let session = SessionHandle(session);
             application.module.with_session(session, |session| {
                 // The ticket of a login that the application has ended arrives late. The end of the
                 // last session that was opened here is no logout: others may wait for their calls.
@@ -345,7 +343,7 @@ impl Connection<'_> {
                 if let Some(slot) = slot_of(&application.module, session) {
                     lock(&application.tickets).insert(slot, ticket.to_vec());
                 }
-                CKR_OK
+                Ok(())
             }
             None => self.refuse_ticket(application, session, "not a ticket of this client, or void"),
             Some(Err(
@@ -359,75 +357,76 @@ impl Connection<'_> {
             // The token cannot be read now. The client tries again with another session.
             Some(Err(error)) => {
                 warn!(peer = self.peer(), ?error, "a ticket does not log in now");
-                let _ = application.module.close_session(SessionHandle(session));
-                CKR_DEVICE_ERROR
+                let _ = application.module.close_session(session);
+                Err(Error::DeviceError)
             }
         }
     }
 
     /// Counts and records a ticket that does not log in. The application learns it from its next
     /// call.
-    fn refuse_ticket(&self, application: &Application, session: u64, reason: &str) -> CK_RV {
+    fn refuse_ticket(&self, application: &Application, session: SessionHandle, reason: &str) -> Result<()> {
         warn!(peer = self.peer(), reason, "a ticket does not log in");
         self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
         let result = format!("ticket refused: {reason}");
-        application.module.record_refusal(Some(SessionHandle(session)), "C_Login", None, result);
-        CKR_USER_NOT_LOGGED_IN
+        application.module.record_refusal(Some(session), "C_Login", None, result);
+        Err(Error::UserNotLoggedIn)
     }
 }
 
-/// Returns how many logins on the token of a session have ended.
-fn logouts(application: &Application, session: u64) -> Option<u64> {
-    application.module.with_session(SessionHandle(session), |session| Ok(session.logouts())).ok()
+/// The session of a request without one.
+pub(crate) const NONE: SessionHandle = SessionHandle(0);
+
+/// The PIN in a call.
+#[derive(Clone, Copy)]
+enum Pin<'a> {
+    /// The PIN that `C_Login` tries.
+    Of(User, &'a [u8]),
+    /// The new PIN of `C_SetPIN`.
+    New(&'a [u8]),
 }
 
-/// Makes a call of `C_WaitForSlotEvent` that waits one that does not. Returns whether it was: the
-/// agent waits itself, so that the wait ends with its peer.
-fn stop_waiting(call: &mut Call<'_>) -> bool {
-    let (Function::C_WaitForSlotEvent, Some(Argument::Number(flags))) =
-        (call.function, call.arguments.first_mut())
-    else {
-        return false;
-    };
-    let waits = *flags & CKF_DONT_BLOCK == 0;
-    *flags |= CKF_DONT_BLOCK;
-    waits
-}
-
-/// Returns the mark of the PIN that a call of `C_Login` tries. It is read before the login: after a
-/// change at the same time, it is the mark of the old PIN.
-fn mark(module: &Module, session: u64, call: &Call<'_>) -> Option<PinMark> {
-    match (call.function, call.arguments.first()) {
-        (Function::C_Login, Some(Argument::Number(kind))) => {
-            module.pin_mark(slot_of(module, session)?, user(*kind)).ok()?
-        }
+fn pin<'a>(call: &Call<'a>) -> Option<Pin<'a>> {
+    match *call {
+        Call::C_Login { user, pin, .. } => Some(Pin::Of(user, pin)),
+        Call::C_SetPIN { new, .. } => Some(Pin::New(new)),
         _ => None,
     }
 }
 
-/// Returns the user of a number (`CKU_*`).
-fn user(kind: u64) -> User {
-    if kind == CKU_SO { User::SecurityOfficer } else { User::User }
+/// Returns how many logins on the token of a session have ended.
+fn logouts(application: &Application, session: SessionHandle) -> Option<u64> {
+    application.module.with_session(session, |session| Ok(session.logouts())).ok()
+}
+
+/// Returns the mark of the PIN that a call of `C_Login` tries. It is read before the login: after a
+/// change at the same time, it is the mark of the old PIN.
+fn mark(module: &Module, session: SessionHandle, call: &Call<'_>) -> Option<PinMark> {
+    let Call::C_Login { user, .. } = call else { return None };
+    let user = if *user == User::SecurityOfficer { User::SecurityOfficer } else { User::User };
+    module.pin_mark(slot_of(module, session)?, user).ok()?
 }
 
 /// Returns what a session has besides itself.
-fn state(module: &Module, session: u64) -> State {
-    let seen = module.with_session(SessionHandle(session), |session| {
+fn state(module: &Module, session: SessionHandle) -> State {
+    let seen = module.with_session(session, |session| {
         Ok(State { operations: session.active(), objects: session.session_objects() as u64 })
     });
     seen.unwrap_or_default()
 }
 
-pub(crate) fn is_user(module: &Module, session: u64) -> bool {
-    let state = module.session(SessionHandle(session)).map(|session| session.state);
-    state.is_ok_and(|state| matches!(state, CKS_RO_USER_FUNCTIONS | CKS_RW_USER_FUNCTIONS))
+pub(crate) fn is_user(module: &Module, session: SessionHandle) -> bool {
+    let state = module.session(session).map(|session| session.state);
+    state.is_ok_and(|state| {
+        matches!(state, session_state::RO_USER_FUNCTIONS | session_state::RW_USER_FUNCTIONS)
+    })
 }
 
-pub(crate) fn slot_of(module: &Module, session: u64) -> Option<SlotId> {
-    module.session(SessionHandle(session)).ok().map(|session| session.slot)
+pub(crate) fn slot_of(module: &Module, session: SessionHandle) -> Option<SlotId> {
+    module.session(session).ok().map(|session| session.slot)
 }
 
-fn serial(module: &Module, session: u64) -> Option<Vec<u8>> {
+fn serial(module: &Module, session: SessionHandle) -> Option<Vec<u8>> {
     let slot = slot_of(module, session)?;
     Some(module.token(slot).ok()?.serial.into())
 }

@@ -8,20 +8,20 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::CKR_OK;
 use jeton::config::log;
 use jeton::error::Error;
 use jeton::functions::Module;
-use jeton::id::ObjectHandle;
+use jeton::id::{ObjectHandle, SessionHandle};
 use jeton::quota::Permit;
 use jeton::token::with_handle;
 use jeton_agent_wire::channel::{Channel, KEPT, STAY};
 use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as wire, Malformed, Opening, Reply, Request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{error, info, warn};
 
 use crate::budget::{Budget, WAIT};
-use crate::given::{drop_room, room};
+use crate::dispatch::{drop_room, room};
 use crate::peer::Peer;
 use crate::register::{Client, Register};
 use crate::rules::{Rule, Rules, Verdict};
@@ -41,7 +41,6 @@ impl Agent {
     pub fn start(tickets: Tickets, rules: Rules) -> Result<Arc<Self>, Error> {
         let module = Module::new();
         module.initialize(None)?;
-        jeton_pkcs11::serve_applications();
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let (pins, applications, latencies, gate) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
@@ -103,12 +102,14 @@ impl Agent {
 
     /// Serves a connection until it ends.
     pub fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: Peer) {
-        let Some((standing, permit)) = self.register.admit(peer, stream.descriptor()) else { return };
+        let socket = match stream.descriptor().try_clone_to_owned() {
+            Ok(socket) => socket,
+            Err(error) => return warn!(%error, "no descriptor for a connection"),
+        };
+        let Some(standing) = self.register.admit(peer, socket) else { return };
         log::work_for(&standing.identity);
         let mut channel = Channel::new(stream, self.asking);
-        // Dropped before the channel: the register has no descriptor that is closed.
-        let mut connection =
-            Connection { agent: self, standing, _permit: permit, application: None, number: 0 };
+        let mut connection = Connection { agent: self, standing, permit: None, application: None, number: 0 };
         let _ = connection.run(&mut channel);
     }
 }
@@ -125,6 +126,15 @@ fn accepted<T>(outcome: io::Result<T>) -> Option<T> {
             None
         }
     }
+}
+
+/// Says which of both programs is too old.
+fn wrong_version(version: u16) -> String {
+    let (own, older) = (wire::VERSION, if version < wire::VERSION { "module" } else { "agent" });
+    format!(
+        "the client module speaks version {version} of the protocol and the agent version {own}: \
+         update the {older}, or start its program again"
+    )
 }
 
 /// Drops the long buffers of a connection.
@@ -217,10 +227,9 @@ impl Connection<'_> {
         if time.is_zero() {
             return false;
         }
-        let mut socket =
-            libc::pollfd { fd: self.standing.descriptor, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
-        // SAFETY: one valid struct.
-        unsafe { libc::poll(&raw mut socket, 1, time.as_millis() as i32) > 0 }
+        let socket = PollFd::new(&self.standing.socket, PollFlags::IN | PollFlags::RDHUP);
+        let time = Timespec::try_from(time).ok();
+        poll(&mut [socket], time.as_ref()).is_ok_and(|events| events > 0)
     }
 
     /// Returns the greatest length of a message of this client.
@@ -243,7 +252,8 @@ impl Connection<'_> {
             wire::start(frame);
             wire::append(&Reply::Answers(*number), frame)?;
             let mut calls = |frame: &mut Vec<u8>| {
-                self.calls(application, (*session, *generation), *count, message, frame, budget)
+                let at = (SessionHandle(*session), *generation);
+                self.calls(application, at, *count, message, frame, budget)
             };
             match (session, generation, object) {
                 (0, 1.., _) => self.open(application, Opening(*generation), frame, calls),
@@ -270,7 +280,9 @@ impl Connection<'_> {
                 Reply::Refused(REFUSED)
             }
             Request::Start { version, .. } | Request::Join { version, .. } if version != wire::VERSION => {
-                Reply::Refused("the agent speaks another version of the protocol")
+                let reason = wrong_version(version);
+                warn!(peer = self.peer(), reason, "a connection is refused");
+                return Ok(wire::encode(&Reply::Refused(&reason), frame)?);
             }
             Request::Start { single, .. } if self.application.is_none() => self.begin(single),
             Request::Join { application, .. } if self.application.is_none() => self.join(application),
@@ -279,9 +291,11 @@ impl Connection<'_> {
                     lock(&self.agent.applications).remove(name);
                     let _ = application.module.finalize();
                 }
-                Reply::Done(CKR_OK)
+                Reply::Done(0)
             }
-            Request::Resume { session, ticket } => Reply::Done(self.resume(session, ticket)),
+            Request::Resume { session, ticket } => {
+                Reply::Resumed(self.resume(SessionHandle(session), ticket))
+            }
             _ => return Err(Malformed),
         };
         Ok(wire::encode(&reply, frame)?)

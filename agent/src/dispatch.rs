@@ -1,159 +1,405 @@
-//! Carries calls out: builds the arguments of the C interface from a message, calls the function,
-//! and adds what it wrote to the answer.
-//!
-//! All pointers that the function gets point to memory of this file, whatever the message says.
+//! Carries calls out. The table of functions makes the places for the results of each function, the
+//! call of the module, and the outcome.
 
-use std::ptr::null_mut;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cryptoki_sys::*;
-use jeton_agent_wire::argument::Argument;
-use jeton_agent_wire::layout::{ATTRIBUTE, Written};
-use jeton_agent_wire::{Function, Malformed, Parameter, functions, writes};
-use serde_bytes::Bytes;
+use jeton::error::{Error, Result};
+use jeton::functions::{Module, Output};
+use jeton::id::{AttributeType, ObjectHandle, SessionHandle};
+use jeton_agent_wire::call::{Data, Found, Here, Length, MAX_HANDLES, OutputRoom, Told};
+use jeton_agent_wire::channel::{KEPT, wipe};
+use jeton_agent_wire::{Call, Malformed, Outcome};
+use jeton_secret::clear_registers;
+use jeton_words::attribute::{AttributeView, Shown};
+use jeton_words::derive::Additional;
+use jeton_words::functions;
+use jeton_words::message::MessageParams;
+use jeton_words::operation::Signed;
+use jeton_words::token::{Attributes, Room, Token, worse};
+use serde_bytes::{ByteBuf, Bytes};
+use tracing::error;
 
-use crate::budget::{Budget, Unserved};
-use crate::given::{Buffer, Given, MechanismGiven, MessageGiven, Pointee, TemplateGiven, take_number};
+use crate::budget::Budget;
 
-/// Takes the arguments of a function one after the other. The three lists are the statements that
-/// take them, the arguments of the C function, and the statements that report what it wrote.
-macro_rules! serve {
-    ($c:ident $name:ident {$($take:tt)*} ($($given:tt)*) {$($report:tt)*}) => {{
-        $($take)*
-        Malformed::unless($c.rest.next().is_none())?;
-        let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
-        // SAFETY: all pointers are `NULL` or point to memory of the arguments, of which they have
-        // the lengths. Nothing else uses this memory.
-        let code = unsafe { function($($given)*) };
-        #[allow(unused_mut, reason = "not every function writes")]
-        let mut outputs: Vec<&Bytes> = Vec::new();
-        // A call that failed wrote nothing, and its rooms do not travel.
-        if writes(code) {
-            $(serve!(@report $c code outputs $report);)*
+/// The greatest room for an output in bytes, whatever the application has.
+const MAX_ROOM: usize = 1 << 26;
+
+/// The size of an attribute of C. An array of attributes in an application has room for this number
+/// of bytes for each.
+const ATTRIBUTE: usize = 24;
+
+thread_local! {
+    /// The memory of an output, wiped. The next output of the connection takes it.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the size of the memory that stays for the next output.
+pub fn room() -> usize {
+    ROOM.with_borrow(Vec::capacity)
+}
+
+/// Drops that memory if it is long.
+pub fn drop_room() {
+    if room() > KEPT {
+        ROOM.take();
+    }
+}
+
+/// The memory for an output.
+struct Place(Vec<u8>);
+
+impl Place {
+    fn new(size: usize) -> Self {
+        let mut bytes = ROOM.take();
+        if bytes.capacity() < size {
+            bytes = vec![0; size];
         }
-        Ok(($c.answer)(code, &outputs)?)
+        bytes.resize(size, 0);
+        Self(bytes)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+        ROOM.set(std::mem::take(&mut self.0));
+    }
+}
+
+/// The place for an output in the two-call convention; `None` if the caller asks for the length.
+struct Buffer(Option<Place>);
+
+impl Buffer {
+    fn new(room: OutputRoom) -> Self {
+        Self(matches!(room, OutputRoom::Bytes(_)).then(|| Place::new(size(room))))
+    }
+
+    fn output(&mut self) -> Output<'_> {
+        self.0.as_mut().map_or(Output::Length, |place| Output::Buffer(&mut place.0))
+    }
+
+    /// Returns the bytes that a function wrote.
+    fn written(&self, result: &impl Written) -> Data<'_> {
+        let written = self.0.as_ref().and_then(|place| place.0.get(..result.written()));
+        data(written.unwrap_or_default())
+    }
+}
+
+fn size(room: OutputRoom) -> usize {
+    match room {
+        OutputRoom::Length => 0,
+        OutputRoom::Bytes(bytes) => clipped(bytes),
+    }
+}
+
+fn clipped(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(MAX_ROOM).min(MAX_ROOM)
+}
+
+fn data(bytes: &[u8]) -> Data<'_> {
+    Data(Cow::Borrowed(Bytes::new(bytes)))
+}
+
+/// A result that says how many bytes of the output were written.
+trait Written {
+    fn written(&self) -> usize;
+}
+
+impl Written for usize {
+    fn written(&self) -> usize {
+        *self
+    }
+}
+
+impl Written for Signed {
+    fn written(&self) -> usize {
+        match self {
+            Self::Bytes(len) => *len,
+            // The client lays it out.
+            Self::Password(_) => 0,
+        }
+    }
+}
+
+impl Written for (usize, Option<ObjectHandle>) {
+    fn written(&self) -> usize {
+        self.0
+    }
+}
+
+/// Returns what the module gets for an argument, or the place for a result.
+macro_rules! place {
+    (Session $argument:ident $session:ident) => {{
+        let Here = *$argument;
+        $session
     }};
-    (@report $c:ident $code:ident $outputs:ident [coded $a:ident]) => { $a.report($code, &mut $outputs) };
-    (@report $c:ident $code:ident $outputs:ident [filled $a:ident]) => { $a.report_filled($code, &mut $outputs) };
-    (@report $c:ident $code:ident $outputs:ident [found $a:ident]) => { $a.report($code, &mut $outputs) };
-    (@report $c:ident $code:ident $outputs:ident [plain $a:ident $type:ty]) => {
-        $a.clear_padding(<$type as Written>::FIELDS);
-        $a.report($code, &mut $outputs);
+    (Label $argument:ident $session:ident) => {
+        &*$argument
     };
-    (@report $c:ident $code:ident $outputs:ident [memory $a:ident]) => { $a.report(&mut $outputs) };
+    (Pin $argument:ident $session:ident) => {
+        &**$argument
+    };
+    (Bytes $argument:ident $session:ident) => {
+        &**$argument
+    };
+    (Fill $argument:ident $session:ident) => {
+        Place::new(clipped(*$argument))
+    };
+    (Handles $argument:ident $session:ident) => {
+        vec![ObjectHandle(0); handles(*$argument)]
+    };
+    (Output $argument:ident $session:ident) => {
+        Buffer::new(*$argument)
+    };
+    (Template $argument:ident $session:ident) => {
+        &**$argument
+    };
+    (Mechanism $argument:ident $session:ident) => {
+        &**$argument
+    };
+    (CryptMechanism $argument:ident $session:ident) => {
+        (&**$argument).into()
+    };
+    (Message $argument:ident $session:ident) => {
+        std::mem::replace($argument, MessageParams::empty())
+    };
+    (MaybeMessage $argument:ident $session:ident) => {
+        $argument.take()
+    };
+    ($other:ident $argument:ident $session:ident) => {
+        *$argument
+    };
+}
 
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Session $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)*} ($($g)* $c.session,) {$($r)*} $($rest)*)
+/// Passes it.
+macro_rules! pass {
+    (Fill $place:ident) => {
+        &mut $place.0
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Number $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = take_number($c.rest)?;} ($($g)* $a,) {$($r)*} $($rest)*)
+    (Handles $place:ident) => {
+        &mut $place
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Flag $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = take_number($c.rest)?;} ($($g)* $a as CK_BBOOL,) {$($r)*} $($rest)*)
+    (Output $place:ident) => {
+        $place.output()
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Void $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Pointee::<u64>::take($c.rest)?;}
-            ($($g)* $a.pointer().cast(),) {$($r)*} $($rest)*)
+    (Message $place:ident) => {
+        &mut $place
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Notify $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let _ = Pointee::<u64>::take($c.rest)?;} ($($g)* None,) {$($r)*} $($rest)*)
+    (MaybeMessage $place:ident) => {
+        $place.as_mut()
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [In $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = Given::take($c.rest)?;} ($($g)* $a.pointer(), $a.length(),) {$($r)*} $($rest)*)
+    ($other:ident $place:ident) => {
+        $place
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Short $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = Given::take_short($c.rest)?;}
-            ($($g)* $a.pointer(), $a.length(),) {$($r)*} $($rest)*)
+}
+
+/// Returns what the function wrote there.
+macro_rules! written {
+    (Fill $place:ident $result:ident) => {
+        data(&$place.0)
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Ignored $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)*} ($($g)* null_mut(), 0,) {$($r)*} $($rest)*)
+    (Handles $place:ident $result:ident) => {{
+        $place.truncate($result);
+        Found($place)
+    }};
+    (Output $place:ident $result:ident) => {
+        $place.written(&$result)
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Text $a:ident $len:literal] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = Given::take_text($c.rest, $len)?;} ($($g)* $a.pointer(),) {$($r)*} $($rest)*)
+    (Message $place:ident $result:ident) => {
+        $place
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Name $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = Given::take_name($c.rest)?;} ($($g)* $a.pointer(),) {$($r)*} $($rest)*)
+    (MaybeMessage $place:ident $result:ident) => {
+        $place
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Out $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take_out($c.rest, $c.budget)?;}
-            ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
+    ($other:ident $place:ident $result:ident) => {
+        ()
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [List $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take_list($c.rest, $c.budget)?;}
-            ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
+}
+
+/// Returns the bytes of the place for a result.
+macro_rules! needed {
+    // It is filled, so it is not clipped.
+    (Fill $argument:ident) => {
+        if *$argument <= MAX_ROOM as u64 { clipped(*$argument) } else { usize::MAX }
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Found $a:ident, $b:ident, $d:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take_list($c.rest, $c.budget)?; let $b = $a.room();}
-            ($($g)* $a.pointer(), $b, $a.len_pointer(),) {$($r)* [found $a]} $($rest)*)
+    (Handles $argument:ident) => {
+        handles(*$argument) * size_of::<ObjectHandle>()
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Fill $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take_filled($c.rest, $c.budget)?;}
-            ($($g)* $a.pointer(), $a.room(),) {$($r)* [filled $a]} $($rest)*)
+    (Output $argument:ident) => {
+        size(*$argument)
     };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Put $a:ident $type:ty] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Pointee::<$type>::take($c.rest)?;}
-            ($($g)* $a.pointer(),) {$($r)* [plain $a $type]} $($rest)*)
-    };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Mechanism $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, None, $c.budget)?;}
-            ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
-    };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [MessageInit $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, Some(Parameter::MessageInit), $c.budget)?;}
-            ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
-    };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [MessageMechanism $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, Some(Parameter::Message), $c.budget)?;}
-            ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
-    };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Message $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MessageGiven::take($c.rest, $c.budget)?;}
-            ($($g)* $a.pointer(), $a.length(),) {$($r)* [memory $a]} $($rest)*)
-    };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Template $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest, &ATTRIBUTE, $c.budget)?;}
-            ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
-    };
-    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Values $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)*
-            let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
-            let mut $a = TemplateGiven::take_values($c.rest, $c.budget, |attributes, count| {
-                // SAFETY: as for the call that follows.
-                unsafe { function($($g)* attributes, count) }
-            })?;
+    ($other:ident $argument:ident) => {{
+        let _ = $argument;
+        0
+    }};
+}
+
+fn handles(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(MAX_HANDLES).min(MAX_HANDLES)
+}
+
+/// Takes the outcome of a call.
+pub type Answering<'a> = dyn FnMut(Result<Outcome<'_>>) -> Result<(), Malformed> + 'a;
+
+macro_rules! make {
+    ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
+        /// Returns the bytes that the results of a call need, without those of attributes.
+        fn room_of(call: &Call<'_>) -> usize {
+            match call {
+                $(Call::$function { $($argument),* } => 0 $(+ needed!($kind $argument))*,)*
+                Call::Refused { .. } | Call::Clear(_) => 0,
+                Call::C_GetAttributeValue { .. } | Call::C_DeriveKey { .. } => 0,
+            }
         }
-            ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
-    };
-}
 
-/// Takes the code of a call and what its function wrote.
-pub type Answering<'a> = dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed> + 'a;
-
-/// A call, and where its answer goes.
-struct Carried<'a, 'b> {
-    session: CK_SESSION_HANDLE,
-    rest: &'b mut std::slice::Iter<'a, Argument<'a>>,
-    budget: &'b mut Budget,
-    answer: &'b mut Answering<'b>,
-}
-
-macro_rules! carry_out {
-    ($($name:ident($($argument:tt)*);)*) => {
-        /// Carries out a call. `answer` gets the code and what the function wrote. Fails, without
-        /// calling the function, if the arguments are not those of the function, or if the client's
-        /// quota has no room for them.
-        pub fn carry_out<'a>(
-            function: Function,
-            session: CK_SESSION_HANDLE,
-            arguments: &'a [Argument<'a>],
+        /// Carries out a call. `answer` gets the outcome.
+        pub fn carry_out(
+            module: &Module,
+            session: SessionHandle,
+            call: &mut Call<'_>,
             budget: &mut Budget,
             answer: &mut Answering<'_>,
-        ) -> Result<(), Unserved> {
-            let carried = Carried { session, rest: &mut arguments.iter(), budget, answer };
-            match function {
-                $(Function::$name => serve!(carried $name {} () {} $($argument)*),)*
+        ) -> Result<(), Malformed> {
+            // The answer has a copy.
+            if !budget.take(room_of(call).saturating_mul(2)) {
+                let function = call.function();
+                tracing::warn!(function = function.name(), "no memory for a call");
+                // The error ends what it would end in process.
+                module.refused(session, function, Error::HostMemory);
+                return answer(Err(Error::DeviceMemory));
+            }
+            match call {
+                $(Call::$function { $($argument),* } => {
+                    $(
+                        #[allow(unused_mut, reason = "only the place for a result changes")]
+                        let mut $argument = place!($kind $argument session);
+                    )*
+                    match guarded(|| Token::$method(module, $(pass!($kind $argument)),*)) {
+                        Err(error) => answer(Err(error)),
+                        #[allow(clippy::let_unit_value, reason = "some functions return nothing")]
+                        Ok(result) => {
+                            $(let $argument = written!($kind $argument result);)*
+                            answer(Ok(Outcome::$function { result, $($argument),* }))
+                        }
+                    }
+                })*
+                Call::Refused { function, error } => answer(Err(module.refused(session, *function, *error))),
+                Call::Clear(function) => {
+                    answer(module.clear(session, *function).map(|()| Outcome::Cleared))
+                }
+                Call::C_GetAttributeValue { object, asked } => {
+                    let mut values = Values { asked: &asked.0, told: Vec::new(), outcome: Ok(()), budget };
+                    let outcome = guarded(|| module.attributes(session, *object, &mut values));
+                    answer(match (outcome, values.outcome) {
+                        (Err(error), _) | (_, Err(error @ Error::DeviceMemory)) => Err(error),
+                        _ => Ok(Outcome::C_GetAttributeValue(values.told)),
+                    })
+                }
+                Call::C_DeriveKey { mechanism, base, template, more } => {
+                    let templates = std::mem::take(&mut more.0).into_iter();
+                    let mut more: Vec<_> =
+                        templates.map(|template| Additional { template, key: None }).collect();
+                    let result =
+                        guarded(|| Token::derive(module, session, mechanism, *base, template, &mut more));
+                    let more = more.iter().map(|further| further.key).collect();
+                    answer(Ok(Outcome::C_DeriveKey { result, more }))
+                }
             }
         }
     };
 }
 
-functions!(carry_out);
+functions!(make);
+
+/// Calls a function of the module. A panic is a bug, and costs the call only: the module keeps its
+/// state valid. Clears the vector registers, which may have parts of keys.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload: Box<dyn Any + Send>| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        error!(panic = text, "a call panicked");
+        Err(Error::GeneralError)
+    });
+    clear_registers();
+    outcome
+}
+
+/// The attributes of a call of `C_GetAttributeValue`.
+struct Values<'a> {
+    asked: &'a [(AttributeType, Room)],
+    told: Vec<Told<'static>>,
+    /// `DeviceMemory` if the client's quota has no room for the values.
+    outcome: Result<()>,
+    budget: &'a mut Budget,
+}
+
+impl Attributes for Values<'_> {
+    fn count(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn asked(&self, index: usize) -> (AttributeType, Room) {
+        self.asked[index].clone()
+    }
+
+    fn tell(&mut self, index: usize, value: Result<AttributeView<'_>>) {
+        let told = match value {
+            Ok(view) => self.told(&view, &self.asked[index].1),
+            Err(error) => {
+                self.outcome = worse(self.outcome, Err(error));
+                Told::Refused(error)
+            }
+        };
+        self.told.push(told);
+    }
+
+    fn outcome(&self) -> Result<()> {
+        self.outcome
+    }
+}
+
+impl Values<'_> {
+    /// Returns what travels of a value.
+    fn told(&mut self, view: &AttributeView<'_>, room: &Room) -> Told<'static> {
+        let (len, length) = match view {
+            AttributeView::Bytes(Shown::Number(number)) => (number.len(), Length::Number),
+            AttributeView::Bytes(bytes) => (bytes.len(), Length::Bytes(bytes.len() as u64)),
+            AttributeView::Template(within) => {
+                (within.len() * ATTRIBUTE, Length::Attributes(within.len() as u64))
+            }
+            AttributeView::Length(len) => (usize::MAX, Length::Bytes(*len as u64)),
+        };
+        let room_len = match room {
+            Room::Length => return Told::Length(length),
+            Room::Bytes(len) => *len,
+            Room::Template(len, _) => *len,
+        };
+        if room_len < len as u64 {
+            self.outcome = worse(self.outcome, Err(Error::BufferTooSmall { needed: len }));
+            return Told::Length(length);
+        }
+        match (view, room) {
+            // The caller's types count for nothing: the array may have been taken for bytes.
+            (AttributeView::Template(within), room) => {
+                let rooms = if let Room::Template(_, rooms) = room { &rooms[..] } else { &[] };
+                let rooms = rooms.iter().chain(iter::repeat(&Room::Length));
+                let nested = within.iter().zip(rooms);
+                Told::Template(nested.map(|((id, view), room)| (*id, self.told(view, room))).collect())
+            }
+            (AttributeView::Bytes(Shown::Number(number)), _) => Told::Number(u64::from_ne_bytes(*number)),
+            (AttributeView::Bytes(bytes), _) => {
+                // The answer has a copy.
+                if !self.budget.take(2 * bytes.len()) {
+                    self.outcome = Err(Error::DeviceMemory);
+                    return Told::Length(length);
+                }
+                Told::Bytes(Data(Cow::Owned(ByteBuf::from(bytes.to_vec()))))
+            }
+            (AttributeView::Length(_), _) => Told::Length(length),
+        }
+    }
+}

@@ -1,13 +1,13 @@
 //! `jeton-agent`: opens the tokens of a host once, and serves them to the applications that load
 //! `libjeton_client.so`. `docs/agent.md` describes it.
 
+#![forbid(unsafe_code)]
+
 mod application;
 mod budget;
 mod connections;
 mod dispatch;
 mod figures;
-mod given;
-mod memory;
 pub mod peer;
 mod pins;
 mod policy;
@@ -80,8 +80,8 @@ struct Application {
 struct Connection<'a> {
     agent: &'a Arc<Agent>,
     standing: Arc<Standing>,
-    /// The memory of the connection.
-    _permit: Permit,
+    /// The memory of the connection, if it belongs to an application.
+    permit: Option<Permit>,
     application: Option<(Name, Arc<Application>)>,
     /// The number of the last request with calls.
     number: u32,

@@ -1,9 +1,10 @@
 //! The program `jeton-agent`: its command line, its sockets, and what protects its memory.
 
+#![forbid(unsafe_code)]
+
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::net::TcpListener;
-use std::os::fd::{BorrowedFd, FromRawFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -19,13 +20,17 @@ use jeton::functions::Threads;
 use jeton_agent::Agent;
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
+use jeton_agent_system as system;
+use jeton_secret::WipingAllocator;
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-/// The first descriptor of a socket that systemd passes.
-const FIRST_PASSED: i32 = 3;
+/// The heap. It wipes freed memory, because the crates that the core uses leave copies of keys
+/// there.
+#[global_allocator]
+static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 /// The file of rules of the package.
 const RULES: &str = "/etc/jeton/jeton-agent.toml";
@@ -105,7 +110,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let path = arguments.rules().map(Path::to_owned);
     let agent = Agent::start(tickets, rules)
         .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
-    let listener = match passed()? {
+    let listener = match system::passed_socket()? {
         Some(listener) => listener,
         None => listen(&arguments.socket, arguments.mode).map_err(named(&arguments.socket))?,
     };
@@ -163,20 +168,12 @@ fn printed(written: io::Result<()>) -> Result<(), String> {
     }
 }
 
-/// The length in bytes from which memory goes back to the system when it is freed. By default glibc
-/// raises it to 32 MiB, and keeps the long messages of each of its arenas after their client left.
-const RETURNED: libc::c_int = 128 * 1024;
-
 /// No core dump has keys, and no process of the same user reads them. Each connection needs a
 /// descriptor, and leaves no memory behind.
 fn protect() -> Result<(), String> {
     use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
     let text = |error: Errno| error.to_string();
-    #[cfg(target_env = "gnu")]
-    // SAFETY: mallopt(3) takes numbers and has no other precondition.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, RETURNED)
-    };
+    system::return_memory();
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).map_err(text)?;
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).map_err(text)?;
@@ -196,27 +193,6 @@ fn unless_missing(path: &Path) -> Option<&Path> {
     let found = fs::symlink_metadata(path);
     let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     (!is_missing).then_some(path)
-}
-
-/// Returns the socket that systemd passes to this process (sd_listen_fds(3)). A peer of a TCP
-/// socket would be a user of this host.
-fn passed() -> Result<Option<UnixListener>, String> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID") != Some(std::process::id()) {
-        return Ok(None);
-    }
-    let is_one = number("LISTEN_FDS") == Some(1);
-    // SAFETY: only borrowed, and the number of no descriptor is an error of the calls.
-    let socket = unsafe { BorrowedFd::borrow_raw(FIRST_PASSED) };
-    if !is_one
-        || sockopt::socket_domain(socket) != Ok(AddressFamily::UNIX)
-        || sockopt::socket_type(socket) != Ok(SocketType::STREAM)
-        || sockopt::socket_acceptconn(socket) != Ok(true)
-    {
-        return Err("LISTEN_FDS: systemd has to pass one Unix socket (ListenStream=/PATH)".to_owned());
-    }
-    // SAFETY: an open socket, and nothing else uses it.
-    Ok(Some(unsafe { UnixListener::from_raw_fd(FIRST_PASSED) }))
 }
 
 /// Makes the socket. Replaces one on which no process listens.

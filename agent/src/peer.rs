@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use jeton_agent_system::{self as system, Credentials};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustls::pki_types::CertificateDer;
-
-const MOST_GROUPS: usize = 65_536;
 
 /// The peer of a connection.
 #[derive(Debug)]
@@ -49,13 +50,13 @@ pub enum Unit {
 impl Peer {
     /// Returns the user at the other end of a Unix socket, as it was when it connected.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
-        let credentials @ libc::ucred { pid, uid, gid } = credentials(stream)?;
-        let supplementary = groups(stream)?;
+        let credentials @ Credentials { process, uid, gid } = system::credentials(stream)?;
+        let supplementary = system::groups(stream)?;
         let has_all_groups = supplementary.is_some();
         let mut groups = supplementary.unwrap_or_default();
         groups.push(gid);
-        let unit = unit_of(stream, &credentials);
-        Ok(Self::User { uid, groups, has_all_groups, unit, process: pid.cast_unsigned() })
+        let unit = unit_of(stream, credentials);
+        Ok(Self::User { uid, groups, has_all_groups, unit, process })
     }
 
     /// Returns the name of the peer without what a rule says of it.
@@ -89,77 +90,25 @@ pub fn domain(name: &str) -> String {
 /// Returns the service of the process that connected. That process may have passed its connection
 /// on and ended, and another process may have its number now. So the answer holds only if the
 /// process is alive after its service was read.
-fn unit_of(stream: &UnixStream, peer: &libc::ucred) -> Unit {
+fn unit_of(stream: &UnixStream, peer: Credentials) -> Unit {
     let Some(process) = process_of(stream, peer) else { return Unit::Unknown };
-    let text = fs::read_to_string(format!("/proc/{}/cgroup", peer.pid));
-    let mut ended = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid struct.
-    let is_alive = unsafe { libc::poll(&raw mut ended, 1, 0) } == 0;
+    let text = fs::read_to_string(format!("/proc/{}/cgroup", peer.process));
+    let is_alive = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) == Ok(0);
     text.ok().filter(|_| is_alive).map_or(Unit::Unknown, |text| unit(&text))
 }
 
 /// Returns a descriptor of the process that connected. Linux before 6.5 only has its number. There,
 /// another process that got the number has to be one of the same user.
-fn process_of(stream: &UnixStream, peer: &libc::ucred) -> Option<OwnedFd> {
-    /// Linux 6.5; not in libc for every architecture.
-    const SO_PEERPIDFD: libc::c_int = 77;
-    let mut process: RawFd = -1;
-    let mut len = size_of::<RawFd>() as libc::socklen_t;
-    // SAFETY: `process` is writable for `len` bytes, and `len` is a valid place.
-    let outcome = unsafe {
-        let to = (&raw mut process).cast();
-        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut len)
-    };
-    if outcome == 0 {
-        // SAFETY: the kernel made this descriptor for the caller.
-        return Some(unsafe { OwnedFd::from_raw_fd(process) });
+fn process_of(stream: &UnixStream, peer: Credentials) -> Option<OwnedFd> {
+    if let Some(process) = system::process(stream).ok()? {
+        return Some(process);
     }
-    if io::Error::last_os_error().raw_os_error() != Some(libc::ENOPROTOOPT) {
-        return None;
-    }
-    let number = rustix::process::Pid::from_raw(peer.pid)?;
-    let process = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()).ok()?;
-    let status = fs::read_to_string(format!("/proc/{}/status", peer.pid)).ok()?;
+    let number = Pid::from_raw(peer.process.cast_signed())?;
+    let process = pidfd_open(number, PidfdFlags::empty()).ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", peer.process)).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let is_of_user = users.split_whitespace().nth(1) == Some(&peer.uid.to_string());
     is_of_user.then_some(process)
-}
-
-/// Returns the process, the user and the group that connected. The process is 0 if the agent cannot
-/// see it, because it is in another container. The type of rustix has no such process.
-fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
-    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `credentials` is writable for `len` bytes, and `len` is a valid place.
-    let outcome = unsafe {
-        let to = (&raw mut credentials).cast();
-        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len)
-    };
-    if outcome == 0 { Ok(credentials) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Returns the supplementary groups of the process that connected. `None` if the host does not give
-/// them, as an emulator of another architecture: QEMU has a buffer for one group only.
-fn groups(stream: &UnixStream) -> io::Result<Option<Vec<u32>>> {
-    let mut groups = vec![0u32; 64];
-    loop {
-        let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
-        // SAFETY: the buffer is writable for `len` bytes, and `len` is a valid place.
-        let outcome = unsafe {
-            let to = groups.as_mut_ptr().cast();
-            libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, to, &raw mut len)
-        };
-        if outcome == 0 {
-            groups.truncate(len as usize / size_of::<u32>());
-            return Ok(Some(groups));
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::ERANGE) if groups.len() < MOST_GROUPS => groups.resize(MOST_GROUPS, 0),
-            Some(libc::ERANGE | libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(None),
-            _ => return Err(error),
-        }
-    }
 }
 
 /// Returns the service in the text of `/proc/PID/cgroup`: what follows the slices. A user's own

@@ -8,11 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::{CK_RV, CKR_OK, CKR_PIN_INCORRECT, CKS_RW_SO_FUNCTIONS, CKU_SO, CKU_USER};
-use jeton::error::Error;
+use jeton::error::{Error, Result as Outcome};
 use jeton::functions::{Module, PinMark, User};
-use jeton::id::{SessionHandle, SlotId};
-use jeton_agent_wire::{Argument, Call, Function};
+use jeton::id::{SessionHandle, SlotId, session_state};
+use jeton_agent_wire::Call;
 use tracing::{error, warn};
 use zeroize::Zeroizing;
 
@@ -26,8 +25,8 @@ const MOST_WRONG: u32 = 5;
 /// How long a client waits after that number of wrong PINs.
 const PAUSE: Duration = Duration::from_secs(600);
 
-/// A client, the serial number of a token, and the user whose PIN it is (`CKU_*`).
-type Key = (String, String, u64);
+/// A client, the serial number of a token, and the user whose PIN it is.
+type Key = (String, String, User);
 
 /// The tries of all clients.
 #[derive(Default)]
@@ -60,7 +59,7 @@ impl Pins {
         &self,
         client: &str,
         module: &Module,
-        session: u64,
+        session: SessionHandle,
         call: &Call<'_>,
     ) -> Option<Arc<Mutex<Tries>>> {
         let (slot, user) = tried(module, session, call)?;
@@ -69,7 +68,14 @@ impl Pins {
     }
 
     /// Logs in to a token with the PIN of a rule.
-    pub(crate) fn log_in(&self, rule: &Rule, client: &str, module: &Module, session: u64, slot: SlotId) {
+    pub(crate) fn log_in(
+        &self,
+        rule: &Rule,
+        client: &str,
+        module: &Module,
+        session: SessionHandle,
+        slot: SlotId,
+    ) {
         let outcome = self.try_pin(rule, module, session, slot);
         let mut failures = lock(&self.failures);
         match outcome {
@@ -83,7 +89,13 @@ impl Pins {
     }
 
     /// A PIN that was wrong is not tried again before the user's PIN changes.
-    fn try_pin(&self, rule: &Rule, module: &Module, session: u64, slot: SlotId) -> Result<(), String> {
+    fn try_pin(
+        &self,
+        rule: &Rule,
+        module: &Module,
+        session: SessionHandle,
+        slot: SlotId,
+    ) -> Result<(), String> {
         let pin = rule.pin().map_err(|reason| format!("no PIN: {reason}"))?;
         let (Ok(Some(mark)), Ok(token)) = (module.pin_mark(slot, User::User), module.token(slot)) else {
             return Err("the token has no user PIN".to_owned());
@@ -97,7 +109,7 @@ impl Pins {
         if refused.pins.contains(&pin) {
             return wrong();
         }
-        match module.login(SessionHandle(session), User::User, &pin) {
+        match module.login(session, User::User, &pin) {
             Ok(()) | Err(Error::UserAlreadyLoggedIn) => Ok(()),
             Err(Error::PinIncorrect) => {
                 refused.pins.push(pin);
@@ -122,10 +134,10 @@ impl Tries {
     }
 
     /// Counts the outcome of a try.
-    pub(crate) fn count(&mut self, code: CK_RV) {
-        match code {
-            CKR_OK => self.wrong = 0,
-            CKR_PIN_INCORRECT => {
+    pub(crate) fn count(&mut self, outcome: Outcome<()>) {
+        match outcome {
+            Ok(()) => self.wrong = 0,
+            Err(Error::PinIncorrect) => {
                 self.wrong += 1;
                 self.last = Some(Instant::now());
             }
@@ -135,21 +147,17 @@ impl Tries {
 }
 
 /// Returns the slot of the token and the user whose PIN a call tries.
-fn tried(module: &Module, session: u64, call: &Call<'_>) -> Option<(SlotId, u64)> {
-    let first = match call.arguments.first() {
-        Some(Argument::Number(first)) => *first,
-        _ => 0,
-    };
-    match call.function {
-        Function::C_Login | Function::C_LoginUser => {
-            Some((slot_of(module, session)?, if first == CKU_SO { CKU_SO } else { CKU_USER }))
+fn tried(module: &Module, session: SessionHandle, call: &Call<'_>) -> Option<(SlotId, User)> {
+    let user = |is_so| if is_so { User::SecurityOfficer } else { User::User };
+    match call {
+        Call::C_Login { user: of, .. } | Call::C_LoginUser { user: of, .. } => {
+            Some((slot_of(module, session)?, user(*of == User::SecurityOfficer)))
         }
-        Function::C_SetPIN => {
-            let session = module.session(SessionHandle(session)).ok()?;
-            let is_so = session.state == CKS_RW_SO_FUNCTIONS;
-            Some((session.slot, if is_so { CKU_SO } else { CKU_USER }))
+        Call::C_SetPIN { .. } => {
+            let session = module.session(session).ok()?;
+            Some((session.slot, user(session.state == session_state::RW_SO_FUNCTIONS)))
         }
-        Function::C_InitToken => Some((SlotId(first), CKU_SO)),
+        Call::C_InitToken { slot, .. } => Some((*slot, User::SecurityOfficer)),
         _ => None,
     }
 }

@@ -5,38 +5,32 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::{
-    CK_RV, CKF_LOGIN_REQUIRED, CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID,
-    CKR_OK, CKR_SESSION_COUNT, CKR_SLOT_ID_INVALID, CKU_USER,
-};
-use jeton::functions::Module;
-use jeton::id::{MechanismType, SessionHandle, SlotId};
-use jeton_agent_wire::layout::TOKEN_FLAGS;
-use jeton_agent_wire::{Argument, Call, Function, Malformed};
-use serde_bytes::Bytes;
+use jeton::error::{Error, Result};
+use jeton::functions::{Module, User};
+use jeton::id::{SessionHandle, SlotId, token_flag};
+use jeton_agent_wire::{Call, Malformed, Outcome};
+use jeton_words::token::Function;
 use tracing::{debug, error};
 
 use crate::Application;
-use crate::application::{is_user, slot_of};
+use crate::application::{NONE, is_user, slot_of};
 use crate::rules::{Rule, fits};
 use crate::{Connection, lock};
 
 impl Connection<'_> {
-    /// Answers a call that the rule refuses, or that the agent carries out in another way. Returns
-    /// its code, or `None` for any other call.
+    /// Returns the outcome of a call that the rule refuses, or that the agent carries out in
+    /// another way; `None` for any other call.
     pub(crate) fn by_rule(
         &self,
         rule: &Rule,
         application: &Application,
-        session: u64,
+        session: SessionHandle,
         call: &Call<'_>,
-        frame: &mut Vec<u8>,
-    ) -> Result<Option<CK_RV>, Malformed> {
+    ) -> Result<Option<Result<Outcome<'static>>>, Malformed> {
         Malformed::unless(!self.has_ended(application.pace.turn(rule)))?;
         let module = &application.module;
-        let refused = rule.refusal(module, call);
-        if let Some(code) = refused {
-            let function = call.function.name();
+        if let Some(error) = rule.refusal(module, call) {
+            let function = call.function().name();
             self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
             // At the default level the log names each function of an application once.
             if lock(&application.refused).insert(function) {
@@ -44,78 +38,53 @@ impl Connection<'_> {
             } else {
                 debug!(client = self.peer(), function, "refused by a rule");
             }
-            let named = (session != 0).then_some(SessionHandle(session));
-            let result = format!("refused by a rule: 0x{code:x}");
-            module.record_refusal(named, function, mechanism(call), result);
-            return self.answer_with(application, session, code, Vec::new(), frame).map(Some);
+            let named = (session != NONE).then_some(session);
+            let result = format!("refused by a rule: {error:?}");
+            module.record_refusal(named, function, call.mechanism(), result);
+            return Ok(Some(Err(error)));
         }
         // A program may insist on a login of the user, or end with a logout.
-        let is_login = match call.function {
-            Function::C_Login => matches!(call.arguments.first(), Some(Argument::Number(CKU_USER))),
-            function => function == Function::C_Logout,
+        let done = match call {
+            Call::C_Login { user: User::User, .. } => {
+                Outcome::C_Login { result: (), session: (), user: (), pin: () }
+            }
+            Call::C_Logout { .. } => Outcome::C_Logout { result: (), session: () },
+            _ => return Ok(None),
         };
-        if is_login
-            && is_user(module, session)
-            && slot_of(module, session).is_some_and(|slot| rule.logs_in(module, slot))
-        {
-            return self.answer_with(application, session, CKR_OK, Vec::new(), frame).map(Some);
-        }
-        if let (Function::C_GetSlotList, true) = (call.function, rule.tokens.is_some())
-            && let [_, Argument::Output(is_given, Some(room))] = call.arguments[..]
-        {
-            let slots = module.slots().unwrap_or_default();
-            let seen: Vec<_> = slots.into_iter().filter(|slot| rule.sees(module, *slot)).collect();
-            let count = (seen.len() as u64).to_ne_bytes();
-            let items: Vec<_> = seen.iter().flat_map(|slot| slot.0.to_ne_bytes()).collect();
-            let fits = !is_given || room >= seen.len() as u64;
-            let code = if fits { CKR_OK } else { CKR_BUFFER_TOO_SMALL };
-            let items = if is_given && fits { &items[..] } else { &[] };
-            let outputs = vec![Bytes::new(&count), Bytes::new(items)];
-            return self.answer_with(application, session, code, outputs, frame).map(Some);
-        }
-        Ok(None)
+        let has_login = is_user(module, session)
+            && slot_of(module, session).is_some_and(|slot| rule.logs_in(module, slot));
+        Ok(has_login.then_some(Ok(done)))
     }
 
-    /// Returns whether a call returned the slot of a token that the rule hides.
-    pub(crate) fn hides_event(&self, call: &Call<'_>, outputs: &[&Bytes]) -> bool {
-        let slot = || outputs.first()?[..].try_into().ok().map(u64::from_ne_bytes).map(SlotId);
-        let (Function::C_WaitForSlotEvent, Some((_, application)), Some(rule)) =
-            (call.function, &self.application, self.rule())
-        else {
-            return false;
-        };
-        slot().is_some_and(|slot| !rule.sees(&application.module, slot))
-    }
-
-    /// Does what the rule demands after a call that succeeded: logs in to the token of a new
-    /// session, and shows that the token needs no login. Returns the first output if it is another
-    /// one.
-    pub(crate) fn after(
+    /// Does what the rule demands after a call that succeeded, of a function with this slot: hides
+    /// tokens, logs in to the token of a new session, and shows that the token needs no login.
+    pub(crate) fn after<'a>(
         &self,
-        rule: &Rule,
         application: &Application,
-        call: &Call<'_>,
-        outputs: &[&Bytes],
-    ) -> Option<Vec<u8>> {
-        let Some(Argument::Number(slot)) = call.arguments.first() else { return None };
+        slot: Option<SlotId>,
+        mut outcome: Outcome<'a>,
+    ) -> Result<Outcome<'a>> {
+        let Some(rule) = self.rule() else { return Ok(outcome) };
         let module = &application.module;
-        let first = outputs.first()?;
-        match call.function {
-            Function::C_OpenSession => {
-                let session = u64::from_ne_bytes(first[..].try_into().ok()?);
-                if rule.logs_in(module, SlotId(*slot)) && !is_user(module, session) {
-                    self.agent.pins.log_in(rule, self.peer(), module, session, SlotId(*slot));
+        let logs_in = || slot.filter(|slot| rule.logs_in(module, *slot));
+        match &mut outcome {
+            Outcome::C_GetSlotList { result } => result.retain(|slot| rule.sees(module, *slot)),
+            Outcome::C_WaitForSlotEvent { result, .. } if !rule.sees(module, *result) => {
+                return Err(Error::NoEvent);
+            }
+            Outcome::C_OpenSession { result, .. } => {
+                if let Some(slot) = logs_in()
+                    && !is_user(module, *result)
+                {
+                    self.agent.pins.log_in(rule, self.peer(), module, *result, slot);
                 }
-                None
             }
-            Function::C_GetTokenInfo if rule.logs_in(module, SlotId(*slot)) => {
-                let mut info = first.to_vec();
-                let field = info.get_mut(TOKEN_FLAGS..)?.first_chunk_mut()?;
-                *field = (u64::from_ne_bytes(*field) & !CKF_LOGIN_REQUIRED).to_ne_bytes();
-                Some(info)
+            Outcome::C_GetTokenInfo { result, .. } if logs_in().is_some() => {
+                result.flags &= !token_flag::LOGIN_REQUIRED;
             }
-            _ => None,
+            _ => {}
         }
+        Ok(outcome)
     }
 }
 
@@ -125,50 +94,25 @@ impl Rule {
         self.refuse.iter().any(|pattern| fits(pattern, function.name()))
     }
 
-    /// Returns the code of a call that the rule refuses.
-    pub fn refusal(&self, module: &Module, call: &Call<'_>) -> Option<CK_RV> {
-        if self.refuses(call.function) {
-            return Some(CKR_FUNCTION_NOT_SUPPORTED);
+    /// Returns the error of a call that the rule refuses.
+    pub fn refusal(&self, module: &Module, call: &Call<'_>) -> Option<Error> {
+        if self.refuses(call.function()) {
+            return Some(Error::FunctionNotSupported);
         }
         if let Some(allowed) = &self.mechanisms
-            && mechanism(call).is_some_and(|used| !allowed.contains(&used.to_string()))
+            && call.mechanism().is_some_and(|used| !allowed.contains(&used.to_string()))
         {
-            return Some(CKR_MECHANISM_INVALID);
+            return Some(Error::MechanismInvalid);
         }
-        let slot = named_slot(call)?;
+        let slot = call.slot()?;
         if !self.sees(module, slot) {
-            return Some(CKR_SLOT_ID_INVALID);
+            return Some(Error::SlotIdInvalid);
         }
-        let is_full = call.function == Function::C_OpenSession
+        let is_full = matches!(call, Call::C_OpenSession { .. })
             && self
                 .sessions
                 .is_some_and(|most| module.token(slot).is_ok_and(|token| token.sessions >= most.get()));
-        is_full.then_some(CKR_SESSION_COUNT)
-    }
-}
-
-pub fn mechanism(call: &Call<'_>) -> Option<MechanismType> {
-    call.arguments.iter().find_map(|argument| match argument {
-        Argument::Mechanism(mechanism, _) => mechanism.map(MechanismType),
-        _ => None,
-    })
-}
-
-fn named_slot(call: &Call<'_>) -> Option<SlotId> {
-    use Function as F;
-    let names_slot = matches!(
-        call.function,
-        F::C_GetSlotInfo
-            | F::C_GetTokenInfo
-            | F::C_GetMechanismList
-            | F::C_GetMechanismInfo
-            | F::C_InitToken
-            | F::C_OpenSession
-            | F::C_CloseAllSessions
-    );
-    match call.arguments.first() {
-        Some(Argument::Number(slot)) if names_slot => Some(SlotId(*slot)),
-        _ => None,
+        is_full.then_some(Error::SessionCount)
     }
 }
 

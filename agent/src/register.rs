@@ -1,18 +1,18 @@
 //! The open connections: who has them, what the rules say of each, and what ends them.
 
 use std::collections::HashMap;
-use std::os::fd::RawFd;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton::quota::{Permit, Quota};
+use jeton::quota::Quota;
 use jeton_agent_wire::Reply;
+use rustix::net::{Shutdown, shutdown};
 use tracing::{debug, error};
 
-use crate::budget::WAIT;
 use crate::figures::Figures;
 use crate::peer::Peer;
 use crate::rules::{Memory, Rules, Verdict};
@@ -57,7 +57,8 @@ pub struct Standing {
     pub(crate) identity: String,
     pub(crate) verdict: Verdict,
     pub(crate) client: Arc<Client>,
-    pub(crate) descriptor: RawFd,
+    /// Another descriptor of its socket.
+    pub(crate) socket: OwnedFd,
 }
 
 /// What the connections of a client share.
@@ -80,8 +81,8 @@ impl Register {
         let (is_ending, standings, clients) = Default::default();
         let open = Mutex::new(Open { rules, last, standings, clients });
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        // An eighth is for tokens.
-        let descriptors = descriptors.and_then(|most| usize::try_from(most / 8 * 7).ok());
+        // Each connection has two. An eighth is for tokens.
+        let descriptors = descriptors.and_then(|most| usize::try_from(most / 16 * 7).ok());
         Self { open, is_ending, most: MOST_CONNECTIONS.min(descriptors.unwrap_or(usize::MAX)) }
     }
 
@@ -107,8 +108,8 @@ impl Register {
         clients
     }
 
-    /// Counts a connection, and takes its memory. `None` if there is none.
-    pub(crate) fn admit(&self, peer: Peer, descriptor: RawFd) -> Option<(Arc<Standing>, Permit)> {
+    /// Counts a connection. `None` if there are too many.
+    pub(crate) fn admit(&self, peer: Peer, socket: OwnedFd) -> Option<Arc<Standing>> {
         let mut open = lock(&self.open);
         if self.is_ending() {
             return None;
@@ -121,22 +122,17 @@ impl Register {
         let is_full = open.standings.len() >= self.most || client.connections.load(Ordering::Relaxed) >= most;
         open.last += 1;
         let number = open.last;
-        let standing = Arc::new(Standing { number, peer, identity, verdict, client, descriptor });
+        let standing = Arc::new(Standing { number, peer, identity, verdict, client, socket });
         if !is_full {
             standing.client.connections.fetch_add(1, Ordering::Relaxed);
             open.standings.insert(number, Arc::clone(&standing));
-            drop(open);
-            // Calls of the client may have the memory now.
-            if let Some(permit) = standing.client.memory.take(CONNECTION, WAIT) {
-                return Some((standing, permit));
-            }
-            self.remove(&standing);
+            return Some(standing);
         }
-        standing.note_refusal("too many connections, or no memory of the client for one more");
+        standing.note_refusal("too many connections");
         None
     }
 
-    /// Forgets a connection. Its descriptor is closed afterwards.
+    /// Forgets a connection.
     pub(crate) fn remove(&self, standing: &Standing) {
         lock(&self.open).standings.remove(&standing.number);
         standing.client.connections.fetch_sub(1, Ordering::Relaxed);
@@ -174,11 +170,11 @@ impl Open {
     }
 
     /// Ends connections: in both directions, or for new messages only.
-    fn end(&self, direction: i32, ends: impl Fn(&Standing) -> bool) -> usize {
+    fn end(&self, direction: Shutdown, ends: impl Fn(&Standing) -> bool) -> usize {
         let mut ended = 0;
         for standing in self.standings.values().filter(|standing| ends(standing)) {
-            // SAFETY: the descriptor is open while the register has it.
-            unsafe { libc::shutdown(standing.descriptor, direction) };
+            // A peer that is gone has no connection to end.
+            let _ = shutdown(&standing.socket, direction);
             ended += 1;
         }
         ended
@@ -237,7 +233,7 @@ impl Agent {
     /// Ends connections, and the applications that such connections started. Otherwise another
     /// connection would join an application while one of its calls still runs.
     fn end(&self, open: &Open, ends: impl Fn(&Standing) -> bool) -> usize {
-        let ended = open.end(libc::SHUT_RDWR, &ends);
+        let ended = open.end(Shutdown::Both, &ends);
         for application in lock(&self.applications).values() {
             if ends(&application.standing) {
                 application.is_ended.store(true, Ordering::Release);
@@ -252,7 +248,7 @@ impl Agent {
         {
             let open = lock(&self.register.open);
             self.register.is_ending.store(true, Ordering::Release);
-            open.end(libc::SHUT_RD, |_| true);
+            open.end(Shutdown::Read, |_| true);
         }
         let start = Instant::now();
         while self.register.len() != 0 && start.elapsed() < GRACE {
@@ -278,6 +274,8 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
     use crate::peer::Unit;
 
@@ -287,7 +285,8 @@ mod tests {
         let register = Register::new(Rules::parse(rules).expect("rules"));
         let admit = |unit| {
             let peer = Peer::User { uid: 1, groups: vec![], has_all_groups: true, unit, process: 1 };
-            register.admit(peer, -1).expect("a connection").0
+            let (socket, _) = UnixStream::pair().expect("sockets");
+            register.admit(peer, socket.into()).expect("a connection")
         };
         let first = admit(Unit::None);
         assert!(matches!(admit(Unit::Unknown).verdict, Verdict::Refused));

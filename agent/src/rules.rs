@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use jeton::functions::{Module, TokenInfo};
 use jeton::id::SlotId;
-use jeton_agent_wire::{Function, file};
+use jeton_agent_wire::file;
+use jeton_words::token::Function;
 use nix::errno::Errno;
 use rustls::pki_types::DnsName;
 use serde::Deserialize;

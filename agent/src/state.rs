@@ -3,11 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cryptoki_sys::{
-    CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED, CKF_TOKEN_INITIALIZED,
-    CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED, CKF_USER_PIN_LOCKED,
-};
 use jeton::functions::TokenInfo;
+use jeton::id::token_flag;
 use jeton_agent_wire::status::{OfApplication, OfClient, OfToken, PinState, Status};
 
 use crate::Application;
@@ -57,7 +54,7 @@ impl Agent {
     fn tokens(&self) -> Vec<OfToken> {
         let slots = self.module.slots().unwrap_or_default();
         let tokens = slots.into_iter().filter_map(|slot| self.module.token(slot).ok());
-        let initialised = tokens.filter(|token| token.flags & CKF_TOKEN_INITIALIZED != 0);
+        let initialised = tokens.filter(|token| token.flags & token_flag::TOKEN_INITIALIZED != 0);
         initialised.map(|token| of_token(&token)).collect()
     }
 }
@@ -84,12 +81,22 @@ fn of_token(token: &TokenInfo) -> OfToken {
         flags if flags & low != 0 => PinState::Wrong,
         _ => PinState::Good,
     };
-    let is_set = token.flags & CKF_USER_PIN_INITIALIZED != 0;
+    let is_set = token.flags & token_flag::USER_PIN_INITIALIZED != 0;
     OfToken {
         label: label(token).to_owned(),
         serial: token.serial.clone(),
-        pin: state(is_set, CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_LOCKED),
-        so_pin: state(true, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED),
+        pin: state(
+            is_set,
+            token_flag::USER_PIN_COUNT_LOW,
+            token_flag::USER_PIN_FINAL_TRY,
+            token_flag::USER_PIN_LOCKED,
+        ),
+        so_pin: state(
+            true,
+            token_flag::SO_PIN_COUNT_LOW,
+            token_flag::SO_PIN_FINAL_TRY,
+            token_flag::SO_PIN_LOCKED,
+        ),
     }
 }
 

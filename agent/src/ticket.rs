@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use jeton::functions::PinMark;
+use jeton::functions::{PinMark, User};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use zeroize::Zeroizing;
@@ -36,8 +36,8 @@ pub struct Tickets {
 /// What a ticket contains.
 #[derive(Serialize, Deserialize)]
 pub struct Login<'a> {
-    /// The user type (`CKU_*`).
-    pub user: u64,
+    /// The user type.
+    pub user: User,
     /// The number of logins that the application had ended before.
     pub logouts: u64,
     /// The mark of the PIN. A ticket for a PIN that was replaced is not tried.
@@ -165,14 +165,14 @@ mod tests {
         fs::create_dir_all(&directory).expect("a directory");
         let path = directory.join("ticket.key");
         let holder = Holder { peer: "uid 1000", token: b"0123456789abcdef" };
-        let login = Login { user: 1, logouts: 0, mark: [7; 16], pin: b"1234" };
+        let login = Login { user: User::User, logouts: 0, mark: [7; 16], pin: b"1234" };
         let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
         assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
         let again = Tickets::open(&path).expect("the key");
         let pin = |holder: &Holder<'_>, ticket: &[u8]| {
             again.open_for(holder, ticket, |login| (login.user, login.pin.to_vec()))
         };
-        assert_eq!(pin(&holder, &ticket), Some((1, b"1234".to_vec())));
+        assert_eq!(pin(&holder, &ticket), Some((User::User, b"1234".to_vec())));
         assert_eq!(pin(&Holder { peer: "uid 1001", ..holder }, &ticket), None);
         assert_eq!(pin(&Holder { token: b"0123456789abcdee", ..holder }, &ticket), None);
         for at in 0..ticket.len() {

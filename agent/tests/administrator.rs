@@ -9,11 +9,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 
-use common::peer::Peer;
+use common::peer::{Peer, Who, mechanism};
 use common::*;
-use jeton_agent_wire::Function;
-use jeton_agent_wire::argument::{Argument, Content, Input};
+use jeton_agent_wire::Call;
+use jeton_agent_wire::call::Here;
 use jeton_agent_wire::status::{PinState, applications, lock};
+use jeton_words::error::Error;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use serde_bytes::Bytes;
 
@@ -102,8 +103,8 @@ fn a_locked_client_needs_its_pin_again() {
     let (agent, directory) = &mut Agent::within(Directory::alone());
     let slot = make_token(directory);
     let (mut peer, session) = Peer::opened(directory, slot);
-    let login = peer.login(session, CKU_USER, PIN);
-    let ticket = login.kept.expect("a ticket");
+    let login = peer.login(session, Who::User, PIN);
+    let ticket = login.kept().expect("a ticket");
     let listed = applications(&socket(directory)).expect("applications");
     assert_eq!((listed.len(), listed[0].process, listed[0].sessions), (1, Some(process::id()), 1));
     let seen = status(&socket(directory)).expect("a status");
@@ -124,7 +125,7 @@ fn a_locked_client_needs_its_pin_again() {
     {
         let mut other = Peer::started(directory);
         let session = other.open(slot);
-        assert_eq!(other.resume(session, &ticket), CKR_OK);
+        assert_eq!(other.resume(session, &ticket), Ok(()));
     }
     assert!(peer.is_served());
     let ended = lock(&socket(directory), Some(&listed[0].client)).expect("an answer");
@@ -132,26 +133,25 @@ fn a_locked_client_needs_its_pin_again() {
     assert!(!peer.is_served());
     for _ in 0..2 {
         let (mut peer, session) = Peer::opened(directory, slot);
-        assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
+        assert_eq!(peer.resume(session, &ticket), Err(Error::UserNotLoggedIn));
         agent.replace();
     }
     let (mut peer, session) = Peer::opened(directory, slot);
-    let ticket = peer.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    let ticket = peer.login(session, Who::User, PIN).kept().expect("a ticket");
     // The client is locked too if the list cannot be written.
     fs::create_dir(directory.join("ticket.new")).expect("a directory");
     assert!(lock(&socket(directory), Some(&listed[0].client)).is_err());
     assert!(!peer.is_served());
     let (mut peer, session) = Peer::opened(directory, slot);
-    assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
+    assert_eq!(peer.resume(session, &ticket), Err(Error::UserNotLoggedIn));
 }
 
 /// Hashes long messages until the connection ends.
 fn hash_for_long(peer: &mut Peer, session: u64) {
-    let mechanism = Argument::Mechanism(Some(CKM_SHA3_512), Content::Unread(false, 0));
-    assert_eq!(peer.call(session, Function::C_DigestInit, vec![mechanism]), Some(CKR_OK));
+    let init = Call::C_DigestInit { session: Here, mechanism: mechanism(CKM_SHA3_512) };
+    assert_eq!(peer.call(session, init), Some(Ok(())));
     let long = vec![0; 48 << 20];
-    let part = || vec![Argument::Input(Input::Data(Bytes::new(&long)))];
-    while peer.call(session, Function::C_DigestUpdate, part()).is_some() {}
+    while peer.call(session, Call::C_DigestUpdate { session: Here, part: Bytes::new(&long) }).is_some() {}
 }
 
 #[test]

@@ -2,26 +2,20 @@
 
 mod common;
 
-use std::borrow::Cow;
 use std::io::ErrorKind;
 
-use common::peer::{Peer, encoded};
+use common::peer::{Peer, Who, encoded, template};
 use common::*;
-use jeton_agent_wire::argument::{Content, Input};
+use jeton_agent_wire::call::{Asked, Here, Length, OutputRoom, Told};
 use jeton_agent_wire::channel::Channel;
-use jeton_agent_wire::image::{Image, Item};
-use jeton_agent_wire::layout::{MAX_ATTRIBUTES, MAX_ROOM};
-use jeton_agent_wire::{
-    self as protocol, Argument, Call, Function, MAX_FIRST, MAX_MESSAGE, Reply, Request, mechanism,
-};
+use jeton_agent_wire::{self as protocol, Call, MAX_FIRST, MAX_MESSAGE, Outcome, Reply, Request};
+use jeton_words::bounded::MAX_ATTRIBUTES;
+use jeton_words::error::{Error, Result as Returns};
+use jeton_words::id::{AttributeType, ObjectHandle as Object};
+use jeton_words::slot::Wait;
+use jeton_words::template::{Given, Raw, Template};
+use jeton_words::token::{Function, Room};
 use serde_bytes::Bytes;
-
-fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'static> {
-    let mut image = Vec::new();
-    Item::Structs(Bytes::new(structs)).append(&mut image).expect("an image");
-    items.for_each(|item| item.append(&mut image).expect("an image"));
-    Image(Cow::Owned(image.into()))
-}
 
 #[test]
 fn hostile_messages_end_their_connection_only() {
@@ -46,55 +40,28 @@ fn hostile_messages_end_their_connection_only() {
     let mut peer = Peer::connect(directory);
     let reply = peer.ask(&encoded(&Request::Join { version: protocol::VERSION, application: [7; 32] }));
     assert!(matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Unknown)));
-    let reply = Peer::connect(directory).ask(&encoded(&Request::Start { version: 77, single: false }));
-    assert!(matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Refused(_))));
+    // An older client and a newer one get a line that says so.
+    for version in [4, 77] {
+        let reply = Peer::connect(directory).ask(&encoded(&Request::Start { version, single: false }));
+        let reply = reply.expect("an answer");
+        let Ok(Reply::Refused(reason)) = protocol::decode(&reply) else { panic!("{version}") };
+        assert!(reason.contains(&format!("version {version}")) && reason.contains("version 5"), "{reason}");
+    }
 
     // A long message that never comes, and a silent peer.
     let mut slow = Peer::started(directory);
     slow.0.write_all(&(MAX_MESSAGE as u32).to_le_bytes()).expect("a header");
     let _silent = Peer::connect(directory);
 
-    // Arguments of other functions.
-    for function in Function::ALL {
+    // Calls that end early or have other bytes, and unknown functions.
+    for function in 0..=u8::MAX {
         let mut peer = Peer::started(directory);
-        let arguments = (0..20).map(|_| Argument::Number(1)).collect();
-        assert_eq!(peer.call(0, *function, arguments), None, "{function:?}");
-    }
-
-    // Parameters that their mechanism does not have, and structs with nothing but numbers. The
-    // agent follows no pointer in them.
-    let mut peer = Peer::started(directory);
-    for mechanism in jeton::mechanism::all().map(|row| row.id.0) {
-        let parameter = mechanism::parameter(mechanism, None);
-        for len in [0, 1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 2048] {
-            for filler in [0, 0x41, 0xff] {
-                let bytes = vec![filler; len];
-                let blocks = parameter.layout(len as u64).map_or(0, |layout| layout.pointers.len());
-                let image = || image(&bytes, (0..blocks).map(|_| Item::Nothing));
-                for (content, is_refused) in [
-                    (Content::Unread(true, len as u64), false),
-                    (Content::Unread(false, len as u64), false),
-                    (Content::Plain(Bytes::new(&bytes)), !parameter.is_plain(len as u64)),
-                    (Content::Struct(len as u64, image()), parameter.layout(len as u64).is_none()),
-                ] {
-                    // Each refusal ends a connection, so only some are tried.
-                    if is_refused && (len, filler) != (48, 0x41) {
-                        continue;
-                    }
-                    let arguments = vec![
-                        Argument::Mechanism(Some(mechanism), content),
-                        Argument::Number(1),
-                        Argument::Template(0, None),
-                        Argument::Pointer(true),
-                    ];
-                    let code = peer.call(77, Function::C_DeriveKey, arguments);
-                    assert_eq!(code.is_none(), is_refused, "{mechanism:#x} {len}");
-                    if is_refused {
-                        peer = Peer::started(directory);
-                    }
-                }
-            }
-        }
+        let mut message =
+            encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1, generation: 0 });
+        message.extend([function, 0xff]);
+        let is_none = usize::from(function) >= Function::ALL.len() + 2;
+        let answer = peer.ask(&message);
+        assert!(!is_none || answer.is_none(), "{function}");
     }
 
     let reply = Peer::connect(directory).ask(&encoded(&Request::Status)).expect("an answer");
@@ -102,32 +69,36 @@ fn hostile_messages_end_their_connection_only() {
     assert!(matches!(figures, Reply::Status(status) if status.applications >= 1 && status.requests >= 1));
 
     // The first application goes on, and another connection joins it.
-    let slots = || vec![Argument::Number(1), Argument::Output(false, Some(0))];
-    assert_eq!(other.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
+    assert!(other.is_served());
     let mut second = Peer::connect(directory);
     assert!(second.joins(name));
-    assert_eq!(second.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
+    assert!(second.is_served());
     assert!(agent.runs());
 }
 
+fn read(rooms: Vec<(AttributeType, Room)>) -> Call<'static> {
+    Call::C_GetAttributeValue { object: Object(1), asked: Asked(rooms) }
+}
+
+const NO_MEMORY: Option<Returns<()>> = Some(Err(Error::DeviceMemory));
+const NO_SESSION: Option<Returns<()>> = Some(Err(Error::SessionHandleInvalid));
+
 #[test]
-fn impossible_lengths_are_refused_by_the_function() {
+fn impossible_rooms_get_no_memory() {
     let (agent, directory) = &mut Agent::within(Directory::new());
     let mut peer = Peer::started(directory);
     for room in [u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 40] {
-        let arguments = vec![Argument::Output(true, Some(room))];
-        let code = peer.call(77, Function::C_GenerateRandom, arguments);
-        assert_eq!(code, Some(CKR_SESSION_HANDLE_INVALID), "{room:#x}");
+        let out = OutputRoom::Bytes(room);
+        assert_eq!(peer.call(77, Call::C_DigestFinal { session: Here, out }), NO_SESSION, "{room:#x}");
+        assert_eq!(peer.call(77, Call::C_FindObjects { session: Here, out: room }), NO_SESSION, "{room:#x}");
+        // It would be filled.
+        let fill = Call::C_GenerateRandom { session: Here, out: room };
+        assert_eq!(peer.call(77, fill), Some(Err(Error::DeviceMemory)), "{room:#x}");
+        let rooms = (0..MAX_ATTRIBUTES).map(|_| (AttributeType::LABEL, Room::Bytes(room))).collect();
+        assert_eq!(peer.call(77, read(rooms)), NO_SESSION);
+        let array = Room::Template(room, vec![Room::Bytes(room); 2]);
+        assert_eq!(peer.call(77, read(vec![(AttributeType::WRAP_TEMPLATE, array)])), NO_SESSION);
     }
-    // The rooms of all attributes together have a limit.
-    let attribute = [CKA_LABEL, 0, MAX_ROOM].map(u64::to_ne_bytes).concat();
-    let structs = attribute.repeat(MAX_ATTRIBUTES as usize);
-    let image = image(&structs, (0..MAX_ATTRIBUTES).map(|_| Item::Room));
-    let template = Argument::Template(MAX_ATTRIBUTES, Some(image));
-    let code = peer.call(77, Function::C_GetAttributeValue, vec![Argument::Number(1), template]);
-    assert_eq!(code, Some(CKR_SESSION_HANDLE_INVALID));
-    let arguments = vec![Argument::Input(Input::Impossible(u64::MAX))];
-    assert_eq!(peer.call(77, Function::C_SeedRandom, arguments), Some(CKR_SESSION_HANDLE_INVALID));
     assert!(agent.runs());
 }
 
@@ -146,23 +117,28 @@ fn figure(agent: &Agent, name: &str) -> usize {
     number.expect("a number")
 }
 
+/// Returns a template with templates in it, down to this depth.
+fn nested(depth: usize) -> Template<'static> {
+    let attribute = |value| Template(vec![Given { id: AttributeType::UNWRAP_TEMPLATE, value }]);
+    (0..depth).fold(Template::default(), |below, _| attribute(Raw::Template(below)))
+}
+
 #[test]
-fn nested_structs_cost_their_connection_only() {
+fn nested_templates_cost_their_connection_only() {
     let (agent, directory) = &mut Agent::within(Directory::new());
-    let attribute = [CKA_UNWRAP_TEMPLATE, 0, size_of::<CK_ATTRIBUTE>() as u64].map(u64::to_ne_bytes).concat();
-    for depth in [1, 3, 7, 100, 10_000, 1_000_000] {
-        let nested = (0..depth).map(|_| Item::Structs(Bytes::new(&attribute)));
-        let template = Argument::Template(1, Some(image(&attribute, nested.chain([Item::Nothing]))));
+    for depth in [0, 3, 4, 5, 7, 100, 1000] {
         let mut peer = Peer::started(directory);
-        let arguments = vec![template, Argument::Pointer(true)];
-        let code = peer.call(77, Function::C_CreateObject, arguments);
-        let expected = (depth < 7).then_some(CKR_SESSION_HANDLE_INVALID);
-        assert_eq!(code, expected, "{depth}");
+        let template = std::borrow::Cow::Owned(nested(depth));
+        let outcome = peer.call(77, Call::C_CreateObject { session: Here, template });
+        assert_eq!(outcome, NO_SESSION.filter(|_| depth <= 4), "{depth}");
     }
-    // What version 1 of the protocol decoded by recursion.
-    let mut peer = Peer::started(directory);
-    let old = [&[2, 0x4d, 1, 0x11, 1, 6, 0, 0, 1][..], &[0, 1, 3].repeat(3000), &[0, 0]].concat();
-    assert_eq!(peer.ask(&old), None);
+    // Deeper than a test can encode by recursion.
+    let mut message = encoded(&Request::Calls { session: 77, count: 1, object: 0, number: 1, generation: 0 });
+    protocol::append(&Call::C_CreateObject { session: Here, template: template(&[]) }, &mut message)
+        .expect("a message");
+    message.pop();
+    message.extend([1, 1, 1].repeat(1_000_000));
+    assert_eq!(Peer::started(directory).ask(&message), None);
     assert!(agent.runs());
 }
 
@@ -178,29 +154,30 @@ fn the_memory_of_a_client_has_its_limit() {
     let before = figure(&agent, "VmHWM");
     let grown = |agent: &Agent| figure(agent, "VmHWM").saturating_sub(before) / 1024;
 
-    // Arguments that are longer in memory than in a message, and that no function has.
+    // Attributes that are longer in memory than in a message.
     let mut many = encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1, generation: 0 });
-    many.extend([0, 0xff, 0xff, 0xff, 3]);
+    protocol::append(&Call::C_CreateObject { session: Here, template: template(&[]) }, &mut many)
+        .expect("a message");
+    many.pop();
+    many.extend([0xff, 0xff, 0xff, 3]);
     many.resize(LIMIT - 1024, 0);
     assert_eq!(first.ask(&many), None);
-    assert!(grown(&agent) < 40, "arguments: {} MiB", grown(&agent));
+    assert!(grown(&agent) < 40, "attributes: {} MiB", grown(&agent));
     let mut longer = Peer::started(directory);
     assert_eq!(longer.ask(&vec![0; LIMIT + 1]), None);
 
     // Rooms: each call may have the limit, and many at once no more.
-    let attribute = [CKA_LABEL, 0, 6 << 20].map(u64::to_ne_bytes).concat();
     thread::scope(|scope| {
         for _ in 0..24 {
             scope.spawn(|| {
                 let mut peer = Peer::started(directory);
                 for _ in 0..2 {
-                    let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
-                    let arguments = vec![Argument::Number(1), template];
-                    let code = peer.call(77, Function::C_GetAttributeValue, arguments);
-                    assert!(matches!(code, Some(CKR_SESSION_HANDLE_INVALID | CKR_DEVICE_MEMORY)), "{code:?}");
+                    let out = OutputRoom::Bytes(6 << 20);
+                    let outcome = peer.call(77, Call::C_DigestFinal { session: Here, out });
+                    assert!(outcome == NO_SESSION || outcome == NO_MEMORY, "{outcome:?}");
                 }
-                let arguments = vec![Argument::Output(true, Some(MAX_ROOM))];
-                assert_eq!(peer.call(77, Function::C_GenerateRandom, arguments), Some(CKR_DEVICE_MEMORY));
+                let fill = Call::C_GenerateRandom { session: Here, out: 1 << 26 };
+                assert_eq!(peer.call(77, fill), NO_MEMORY);
             });
         }
     });
@@ -212,7 +189,8 @@ fn the_memory_of_a_client_has_its_limit() {
     let mut peers: Vec<_> = (0..500)
         .map_while(|_| {
             let mut peer = Peer::connect(directory);
-            peer.ask(&join)?;
+            let reply = peer.ask(&join)?;
+            matches!(protocol::decode(&reply), Ok(Reply::Started { .. })).then_some(())?;
             peer.0.write_all(&(64 * 1024 - 8_u32).to_le_bytes()).ok()?;
             peer.0.write_all(&vec![0; 60 * 1024]).ok()?;
             Some(peer)
@@ -236,25 +214,25 @@ fn long_objects_of_many_connections_stay_within_the_limit() {
         let create = || {
             let mut peer = Peer::started(directory);
             let session = peer.open(slot);
-            assert_eq!(peer.login(session, CKU_USER, PIN).code, CKR_OK);
+            assert_eq!(peer.login(session, Who::User, PIN).result(), Ok(()));
             all.wait();
             let (class, value) = (CKO_DATA.to_ne_bytes(), vec![7; len]);
-            let structs = [CKA_CLASS, 0, 8, CKA_TOKEN, 0, 1, CKA_VALUE, 0, len as u64].map(u64::to_ne_bytes);
             let mut created = 0;
             for in_token in [false, true] {
-                let values = [&class[..], &[u8::from(in_token)], &value];
-                let items = values.into_iter().map(|value| Item::Bytes(Bytes::new(value)));
-                let template = Argument::Template(3, Some(image(&structs.concat(), items)));
+                let attributes =
+                    [(CKA_CLASS, &class[..]), (CKA_TOKEN, &[u8::from(in_token)]), (CKA_VALUE, &value)];
+                let create = Call::C_CreateObject { session: Here, template: template(&attributes) };
                 // A request that does not get its room in time loses its connection.
-                let answer =
-                    peer.returned(session, Function::C_CreateObject, vec![template, Argument::Pointer(true)]);
-                let Some(answer) = answer else { break };
-                assert!(matches!(answer.code, CKR_OK | CKR_DEVICE_MEMORY), "{:x}", answer.code);
-                if answer.code == CKR_OK {
+                let Some(answer) = peer.returned(session, create) else { break };
+                assert!(
+                    matches!(answer.result(), Ok(()) | Err(Error::DeviceMemory)),
+                    "{:?}",
+                    answer.result()
+                );
+                if answer.result().is_ok() {
                     created += 1;
-                    let object = u64::from_ne_bytes(answer.outputs[0][..].try_into().expect("a handle"));
-                    let arguments = vec![Argument::Number(object)];
-                    assert_eq!(peer.call(session, Function::C_DestroyObject, arguments), Some(CKR_OK));
+                    let destroy = Call::C_DestroyObject { session: Here, object: answer.object() };
+                    assert_eq!(peer.call(session, destroy), Some(Ok(())));
                 }
             }
             created
@@ -273,14 +251,47 @@ fn long_objects_of_many_connections_stay_within_the_limit() {
 fn a_failed_call_sends_no_rooms_back() {
     let (_, directory) = &mut Agent::within(Directory::new());
     let mut peer = Peer::started(directory);
-    let attribute = [CKA_LABEL, 0, 1 << 16].map(u64::to_ne_bytes).concat();
-    let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
-    let mut message = encoded(&Request::Calls { session: 77, count: 1, object: 0, number: 1, generation: 0 });
-    let arguments = vec![Argument::Number(1), template];
-    protocol::append(&Call { function: Function::C_GetAttributeValue, arguments }, &mut message)
-        .expect("a message");
-    let reply = peer.ask(&message).expect("an answer");
-    assert!(reply.len() < 64, "{} bytes", reply.len());
+    let out = OutputRoom::Bytes(1 << 16);
+    for call in
+        [read(vec![(AttributeType::LABEL, Room::Bytes(1 << 16))]), Call::C_DigestFinal { session: Here, out }]
+    {
+        let number = peer.1 + 1;
+        let mut message =
+            encoded(&Request::Calls { session: 77, count: 1, object: 0, number, generation: 0 });
+        protocol::append(&call, &mut message).expect("a message");
+        peer.1 = number;
+        let reply = peer.ask(&message).expect("an answer");
+        assert!(reply.len() < 64, "{} bytes", reply.len());
+    }
+}
+
+#[test]
+fn only_values_with_room_travel() {
+    let (_, directory) = &mut Agent::within(Directory::alone());
+    let slot = make_token(directory);
+    let (mut peer, session) = Peer::opened(directory, slot);
+    let label = vec![b'l'; 5000];
+    let class = CKO_DATA.to_ne_bytes();
+    let attributes = [(CKA_CLASS, &class[..]), (CKA_LABEL, &label)];
+    let create = Call::C_CreateObject { session: Here, template: template(&attributes) };
+    let object = peer.returned(session, create).expect("an answer").object();
+    for (room, travels) in [
+        (Room::Length, false),
+        (Room::Bytes(4999), false),
+        (Room::Bytes(5000), true),
+        (Room::Bytes(u64::MAX), true),
+        (Room::Template(4999, vec![]), false),
+    ] {
+        let asked = Asked(vec![(AttributeType::LABEL, room.clone())]);
+        let returned = peer.returned(session, Call::C_GetAttributeValue { object, asked });
+        let returned = returned.expect("an answer");
+        let Ok(Outcome::C_GetAttributeValue(told)) = returned.answer().outcome else { panic!("{room:?}") };
+        match &told[..] {
+            [Told::Length(Length::Bytes(5000))] => assert!(!travels, "{room:?}"),
+            [Told::Bytes(value)] => assert!(travels && value.0[..] == label, "{room:?}"),
+            _ => panic!("{room:?}"),
+        }
+    }
 }
 
 #[test]
@@ -291,9 +302,8 @@ fn a_wait_for_a_slot_ends_with_its_peer() {
         let mut peer = Peer::started(directory);
         let mut message =
             encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1, generation: 0 });
-        let arguments = vec![Argument::Number(0), Argument::Pointer(true), Argument::Pointer(false)];
-        protocol::append(&Call { function: Function::C_WaitForSlotEvent, arguments }, &mut message)
-            .expect("a message");
+        let wait = Call::C_WaitForSlotEvent { wait: Wait::ForEvent };
+        protocol::append(&wait, &mut message).expect("a message");
         let mut frame = (message.len() as u32).to_le_bytes().to_vec();
         frame.extend(message);
         peer.0.write_all(&frame).expect("a call");
@@ -307,9 +317,7 @@ fn a_request_that_arrives_twice_is_carried_out_once() {
     let mut peer = Peer::started(directory);
     let call = |number| {
         let mut message = encoded(&Request::Calls { session: 0, count: 1, object: 0, number, generation: 0 });
-        let arguments = vec![Argument::Number(1), Argument::Output(false, Some(0))];
-        protocol::append(&Call { function: Function::C_GetSlotList, arguments }, &mut message)
-            .expect("a call");
+        protocol::append(&Call::C_GetSlotList {}, &mut message).expect("a call");
         message
     };
     assert!(peer.ask(&call(1)).is_some());
@@ -336,11 +344,11 @@ fn a_message_that_its_peer_takes_slowly_ends_in_time() {
     reader.join().expect("a thread");
 }
 
-/// Sends a digest with room for its output, without a session. Returns the code, or `None` if the
+/// Sends a digest with room for its output, without a session. Returns the result, or `None` if the
 /// agent closes the connection.
-fn digest(peer: &mut Peer, data: &[u8], room: u64) -> Option<CK_RV> {
-    let data = Argument::Input(Input::Data(Bytes::new(data)));
-    peer.call(0, Function::C_Digest, vec![data, Argument::Output(true, Some(room))])
+fn digest(peer: &mut Peer, data: &[u8], room: u64) -> Option<Returns<()>> {
+    let (data, out) = (Bytes::new(data), OutputRoom::Bytes(room));
+    peer.call(0, Call::C_Digest { session: Here, data, out })
 }
 
 #[test]
@@ -381,4 +389,35 @@ fn long_messages_leave_no_memory_behind() {
     // Also of connections that stay.
     until("the memory of long messages goes back", || figure(&agent, "VmRSS") < before + 16 * 1024);
     drop(peers);
+}
+
+#[test]
+fn a_client_without_memory_for_one_more_connection_learns_that_the_agent_lives() {
+    let directory = &Directory::new();
+    // Four connections.
+    write_rules(directory, "[[client]]\nmemory = 1048576\n");
+    let _agent = Agent::start(directory);
+    let join = |application| {
+        let mut peer = Peer::connect(directory);
+        let reply = peer.ask(&encoded(&Request::Join { version: protocol::VERSION, application }));
+        let reply = match protocol::decode(&reply.expect("an answer")) {
+            Ok(Reply::Started { .. }) => "started",
+            Ok(Reply::Busy) => "busy",
+            Ok(Reply::Unknown) => "unknown",
+            other => panic!("{other:?}"),
+        };
+        (peer, reply)
+    };
+    let mut first = Peer::connect(directory);
+    let (name, _) = first.start();
+    let mut joined: Vec<_> =
+        (0..3).map(|_| join(name)).take_while(|(_, reply)| *reply == "started").collect();
+    let busy = join(name);
+    assert_eq!(busy.1, "busy");
+    let start = Instant::now();
+    assert_eq!(join([7; 32]).1, "unknown");
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    assert!(first.is_served());
+    drop(joined.pop());
+    assert_eq!(join(name).1, "started");
 }

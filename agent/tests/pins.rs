@@ -2,20 +2,28 @@
 
 mod common;
 
-use common::peer::{Peer, text};
+use common::peer::{Peer, Who, text};
 use common::*;
-use jeton_agent_wire::layout::{SESSION_STATE, TOKEN_FLAGS};
-use jeton_agent_wire::{Argument, Function};
+use jeton_agent_wire::call::Here;
+use jeton_agent_wire::{Call, Outcome};
+use jeton_words::error::{Error, Result as Returns};
+use jeton_words::id::SlotId;
+use jeton_words::slot::Wait;
 
 const NEW_PIN: &str = "87654321";
 /// More wrong PINs than any token allows.
 const MANY: usize = 12;
 
 fn flags(directory: &Path, slot: u64) -> CK_FLAGS {
-    let arguments = vec![Argument::Number(slot), Argument::Pointer(true)];
-    let returned = Peer::started(directory).returned(0, Function::C_GetTokenInfo, arguments);
-    let info = &returned.expect("an answer").outputs[0];
-    CK_FLAGS::from_ne_bytes(info[TOKEN_FLAGS..][..8].try_into().expect("flags"))
+    let returned = Peer::started(directory).returned(0, Call::C_GetTokenInfo { slot: SlotId(slot) });
+    let returned = returned.expect("an answer");
+    let Ok(Outcome::C_GetTokenInfo { result, .. }) = returned.answer().outcome else { panic!("no token") };
+    result.flags
+}
+
+/// Returns a call of `C_SetPIN`.
+fn change<'a>(old: &'a str, new: &'a str) -> Call<'a> {
+    Call::C_SetPIN { session: Here, old: text(old), new: text(new) }
 }
 
 #[test]
@@ -26,20 +34,19 @@ fn an_old_ticket_is_refused_without_a_try() {
     let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
     let slot = make_token(directory);
     let (mut user, session) = Peer::opened(directory, slot);
-    let old = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    let old = user.login(session, Who::User, PIN).kept().expect("a ticket");
     // A login whose answer was lost is made again for its ticket.
-    let again = user.login(session, CKU_USER, PIN);
-    assert_eq!((again.code, again.kept.as_ref()), (CKR_USER_ALREADY_LOGGED_IN, Some(&old)));
-    let change = vec![text(PIN), text(NEW_PIN)];
-    let changed = user.returned(session, Function::C_SetPIN, change).expect("an answer");
-    assert_eq!(changed.code, CKR_OK);
+    let again = user.login(session, Who::User, PIN);
+    assert_eq!((again.result(), again.kept().as_ref()), (Err(Error::UserAlreadyLoggedIn), Some(&old)));
+    let changed = user.returned(session, change(PIN, NEW_PIN)).expect("an answer");
+    assert_eq!(changed.result(), Ok(()));
     agent.replace();
     // The application that changed the PIN stays logged in.
     let (mut user, session) = Peer::opened(directory, slot);
-    assert_eq!(user.resume(session, &changed.kept.expect("a ticket")), CKR_OK);
+    assert_eq!(user.resume(session, &changed.kept().expect("a ticket")), Ok(()));
     for _ in 0..MANY {
         let (mut peer, session) = Peer::opened(directory, slot);
-        assert_eq!(peer.resume(session, &old), CKR_USER_NOT_LOGGED_IN);
+        assert_eq!(peer.resume(session, &old), Err(Error::UserNotLoggedIn));
     }
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_LOCKED), 0);
     // The administrator sees them.
@@ -48,15 +55,15 @@ fn an_old_ticket_is_refused_without_a_try() {
     let recorded = || fs::read_to_string(&audit).expect("the audit log").matches("ticket refused").count();
     until("the audit log lacks a refused ticket", || recorded() == MANY);
     let (mut peer, session) = Peer::opened(directory, slot);
-    let login = peer.login(session, CKU_USER, NEW_PIN);
-    assert_eq!(login.code, CKR_OK);
+    let login = peer.login(session, Who::User, NEW_PIN);
+    assert_eq!(login.result(), Ok(()));
     agent.replace();
     let (mut peer, session) = Peer::opened(directory, slot);
-    let ticket = login.kept.expect("a ticket");
-    assert_eq!(peer.resume(session, &ticket), CKR_OK);
+    let ticket = login.kept().expect("a ticket");
+    assert_eq!(peer.resume(session, &ticket), Ok(()));
     // A ticket that arrives after the logout does not log in.
-    assert_eq!(peer.call(session, Function::C_Logout, vec![]), Some(CKR_OK));
-    assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
+    assert_eq!(peer.call(session, Call::C_Logout { session: Here }), Some(Ok(())));
+    assert_eq!(peer.resume(session, &ticket), Err(Error::UserNotLoggedIn));
 }
 
 #[test]
@@ -65,9 +72,9 @@ fn a_rule_that_refuses_logins_refuses_older_tickets() {
     let agent = Agent::start(directory);
     let slot = make_token(directory);
     let (mut user, session) = Peer::opened(directory, slot);
-    let ticket = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    let ticket = user.login(session, Who::User, PIN).kept().expect("a ticket");
     drop(agent);
-    for (refuse, outcome) in [("C_Login*", CKR_USER_NOT_LOGGED_IN), ("C_InitToken", CKR_OK)] {
+    for (refuse, outcome) in [("C_Login*", Err(Error::UserNotLoggedIn)), ("C_InitToken", Ok(()))] {
         write_rules(directory, &format!("[[client]]\nrefuse = ['{refuse}']\n"));
         let _agent = Agent::start(directory);
         let (mut user, session) = Peer::opened(directory, slot);
@@ -90,9 +97,10 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
     let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     let is_logged_in = || {
         let (mut peer, session) = Peer::opened(directory, slot);
-        let returned = peer.returned(session, Function::C_GetSessionInfo, vec![Argument::Pointer(true)]);
-        let info = &returned.expect("an answer").outputs[0];
-        info[SESSION_STATE..][..8] == CKS_RW_USER_FUNCTIONS.to_ne_bytes()
+        let returned = peer.returned(session, Call::C_GetSessionInfo { session: Here });
+        let returned = returned.expect("an answer");
+        let Ok(Outcome::C_GetSessionInfo { result, .. }) = returned.answer().outcome else { return false };
+        result.state == CKS_RW_USER_FUNCTIONS
     };
     assert!((0..MANY).all(|_| !is_logged_in()));
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED), 0);
@@ -116,43 +124,41 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
 fn one_client_does_not_lock_the_pins_of_a_token() {
     let (agent, directory) = &mut Agent::within(Directory::alone());
     let slot = make_token(directory);
-    let wrong = |user, count| -> Vec<CK_RV> {
+    let wrong = |user, count| -> Vec<Returns<()>> {
         let one = |_| {
             let (mut peer, session) = Peer::opened(directory, slot);
-            peer.login(session, user, "99999999").code
+            peer.login(session, user, "99999999").result()
         };
         (0..count).map(one).collect()
     };
     let login = |user, pin| {
         let (mut peer, session) = Peer::opened(directory, slot);
-        peer.login(session, user, pin).code
+        peer.login(session, user, pin).result()
     };
     // The right PIN gives all tries back.
     for _ in 0..2 {
-        assert_eq!(wrong(CKU_USER, 4), [CKR_PIN_INCORRECT; 4]);
-        assert_eq!(login(CKU_USER, PIN), CKR_OK);
+        assert_eq!(wrong(Who::User, 4), [Err(Error::PinIncorrect); 4]);
+        assert_eq!(login(Who::User, PIN), Ok(()));
     }
-    for user in [CKU_USER, CKU_SO] {
+    for user in [Who::User, Who::SecurityOfficer] {
         let codes = wrong(user, MANY);
         let (tried, others) = codes.split_at(5);
-        assert_eq!(tried, [CKR_PIN_INCORRECT; 5]);
-        assert!(others.iter().all(|code| *code == CKR_PIN_LOCKED), "{others:x?}");
+        assert_eq!(tried, [Err(Error::PinIncorrect); 5]);
+        assert!(others.iter().all(|code| *code == Err(Error::PinLocked)), "{others:?}");
     }
-    let change = vec![text("99999999"), text(NEW_PIN)];
     let (mut peer, session) = Peer::opened(directory, slot);
-    assert_eq!(peer.call(session, Function::C_SetPIN, change), Some(CKR_PIN_LOCKED));
-    let label = " ".repeat(32);
-    let init = vec![Argument::Number(slot), text("99999999"), text(&label)];
+    assert_eq!(peer.call(session, change("99999999", NEW_PIN)), Some(Err(Error::PinLocked)));
     drop(peer);
-    assert_eq!(Peer::started(directory).call(0, Function::C_InitToken, init), Some(CKR_PIN_LOCKED));
+    let init = Call::C_InitToken { slot: SlotId(slot), pin: text("99999999"), label: [b' '; 32] };
+    assert_eq!(Peer::started(directory).call(0, init), Some(Err(Error::PinLocked)));
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_LOCKED | CKF_SO_PIN_LOCKED), 0);
     agent.replace();
-    assert_eq!((login(CKU_USER, PIN), login(CKU_SO, SO_PIN)), (CKR_OK, CKR_OK));
+    assert_eq!((login(Who::User, PIN), login(Who::SecurityOfficer, SO_PIN)), (Ok(()), Ok(())));
 }
 
 #[test]
 fn a_hidden_token_announces_no_event() {
-    for (label, outcome) in [("another", CKR_NO_EVENT), ("t", CKR_OK)] {
+    for (label, outcome) in [("another", Err(Error::NoEvent)), ("t", Ok(()))] {
         let directory = &Directory::alone();
         let _free = Agent::start(directory);
         write_rules(directory, &format!("[[client]]\ntokens = ['{label}']\n"));
@@ -160,7 +166,7 @@ fn a_hidden_token_announces_no_event() {
         let mut peer = Peer(UnixStream::connect(ruled.socket()).expect("the agent"), 0);
         peer.start();
         make_token(directory);
-        let call = vec![Argument::Number(CKF_DONT_BLOCK), Argument::Pointer(true), Argument::Pointer(false)];
-        assert_eq!(peer.call(0, Function::C_WaitForSlotEvent, call), Some(outcome), "{label}");
+        let call = Call::C_WaitForSlotEvent { wait: Wait::Never };
+        assert_eq!(peer.call(0, call), Some(outcome), "{label}");
     }
 }

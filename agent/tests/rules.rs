@@ -4,7 +4,9 @@ mod common;
 
 use common::peer::Peer;
 use common::*;
-use jeton_agent_wire::Function;
+use jeton_agent_wire::Call;
+use jeton_words::error::Error;
+use jeton_words::token::Function;
 
 #[test]
 fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
@@ -93,12 +95,8 @@ fn the_log_names_each_function_that_an_application_may_not_call() {
         Function::C_Verify,
     ];
     for function in refused {
-        assert_eq!(
-            peer.call(0, function, Vec::new()),
-            Some(CKR_FUNCTION_NOT_SUPPORTED),
-            "{}",
-            function.name()
-        );
+        let call = Call::Refused { function, error: Error::ArgumentsBad };
+        assert_eq!(peer.call(0, call), Some(Err(Error::FunctionNotSupported)), "{}", function.name());
     }
     let said = fs::read_to_string(&log).expect("a log");
     for function in refused {
@@ -112,8 +110,8 @@ fn the_log_says_how_many_lines_of_a_client_were_dropped() {
     let directory = &Directory::alone();
     let (mut agent, log) = refusing(directory, "'C_Sign*'");
     for _ in 0..MANY {
-        let refused = Peer::started(directory).call(0, Function::C_Sign, Vec::new());
-        assert_eq!(refused, Some(CKR_FUNCTION_NOT_SUPPORTED));
+        let call = Call::Refused { function: Function::C_Sign, error: Error::ArgumentsBad };
+        assert_eq!(Peer::started(directory).call(0, call), Some(Err(Error::FunctionNotSupported)));
     }
     agent.signal(Signal::TERM);
     agent.wait();
@@ -126,4 +124,18 @@ fn the_log_says_how_many_lines_of_a_client_were_dropped() {
     let dropped: usize = reports.iter().filter_map(number).sum();
     let written = said.lines().filter(|line| line.contains("refused by a rule")).count();
     assert_eq!(written + dropped, MANY, "{said}");
+}
+
+/// A rule names functions of the specification. Some have two requests.
+#[test]
+fn a_rule_for_a_function_refuses_both_of_its_requests() {
+    let directory = &Directory::alone();
+    let (_agent, _) = refusing(directory, "'C_EncryptMessageNext', 'C_SignMessageNext'");
+    let mut peer = Peer::started(directory);
+    for function in Function::ALL {
+        let call = Call::Refused { function: *function, error: Error::ArgumentsBad };
+        let is_refused = ["C_EncryptMessageNext", "C_SignMessageNext"].contains(&function.name());
+        let refused = peer.call(0, call) == Some(Err(Error::FunctionNotSupported));
+        assert_eq!(refused, is_refused, "{function:?}");
+    }
 }

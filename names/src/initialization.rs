@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use cryptoki_sys::{
+use native::{
     CK_C_INITIALIZE_ARGS, CK_FLAGS, CK_RV, CKF_LIBRARY_CANT_CREATE_OS_THREADS, CKF_OS_LOCKING_OK,
     CKR_ARGUMENTS_BAD, CKR_CANT_LOCK, CKR_OK,
 };
@@ -60,13 +60,12 @@ pub unsafe fn initialization<'a>(arguments: *const c_void) -> Result<Initializat
 
 /// Checks that the application leaves the choice of locks to the module, which always uses the
 /// locks of the operating system. Returns the code of `C_Initialize`.
+#[allow(non_snake_case, reason = "the names of the standard")]
 fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
-    let callbacks = [
-        given.CreateMutex.is_some(),
-        given.DestroyMutex.is_some(),
-        given.LockMutex.is_some(),
-        given.UnlockMutex.is_some(),
-    ];
+    // A packed struct, on Windows.
+    let CK_C_INITIALIZE_ARGS { CreateMutex, DestroyMutex, LockMutex, UnlockMutex, .. } = *given;
+    let callbacks =
+        [CreateMutex.is_some(), DestroyMutex.is_some(), LockMutex.is_some(), UnlockMutex.is_some()];
     match callbacks.iter().filter(|given| **given).count() {
         0 => CKR_OK,
         4 if given.flags & CKF_OS_LOCKING_OK != 0 => CKR_OK,

@@ -9,6 +9,7 @@
 use std::mem::{offset_of, size_of};
 
 use cryptoki_sys::*;
+use native::CK_ULONG as NativeUlong;
 
 use crate::source::{
     CKA_JETON_COPIED, CKA_JETON_INCARNATION, CKA_JETON_NEXT_KEY, CKA_JETON_USES, CKA_JETON_USES_LEFT,
@@ -294,14 +295,15 @@ pub static ATTRIBUTE_READ: Layout = Layout {
 
 /// `CK_GCM_PARAMS` as in the first text of 2.40, which lacks the header's field `ulIvBits`.
 #[derive(Debug, Clone, Copy)]
-#[repr(C)]
+#[cfg_attr(windows, repr(C, packed))]
+#[cfg_attr(not(windows), repr(C))]
 #[allow(missing_docs, reason = "the fields of `CK_GCM_PARAMS`")]
 pub struct GcmWithoutBits {
     pub iv: *mut CK_BYTE,
-    pub iv_len: CK_ULONG,
+    pub iv_len: NativeUlong,
     pub aad: *mut CK_BYTE,
-    pub aad_len: CK_ULONG,
-    pub tag_bits: CK_ULONG,
+    pub aad_len: NativeUlong,
+    pub tag_bits: NativeUlong,
 }
 
 layout!(GCM: CK_GCM_PARAMS { pIv[ulIvLen; NONCE], pAAD[ulAADLen; AAD], } {

@@ -5,9 +5,6 @@ use std::path::Path;
 use std::process::Command;
 use std::{fs, str};
 
-/// The structs that Windows programs read in memory of the module. There they have no padding.
-const PACKED: [&str; 4] = ["FUNCTION_LIST", "FUNCTION_LIST_3_0", "FUNCTION_LIST_3_2", "INTERFACE"];
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let types = match var("CARGO_CFG_TARGET_OS").as_deref() {
@@ -33,13 +30,6 @@ fn of_windows() -> String {
         types.push_str("const _: () = ();\n");
         types.push_str(part.split_once("\n};\n").expect("the end of a check").1);
     }
-    for name in PACKED {
-        let at = types.find(&format!("pub struct CK_{name} {{")).expect("a struct");
-        let start = types[..at].rfind("#[repr(C)]").expect("its representation");
-        types.replace_range(start..start + 10, "#[repr(C, packed)]");
-    }
-    let functions = "pub pFunctionList: *mut ::std::os::raw::c_void,\n    pub flags: ";
-    let types = types.replace(&format!("{functions}CK_FLAGS"), &format!("{functions}u32"));
     let types = types.replace("::std::os::raw::c_ulong", "u64");
     types + "pub const CK_UNAVAILABLE_INFORMATION: CK_ULONG = CK_ULONG::MAX;\n"
 }

@@ -25,3 +25,6 @@ unsafe impl Allocator for Guarded {
         unsafe { Global.deallocate(block, layout) };
     }
 }
+
+/// Processes do not fork.
+pub fn forget_parent() {}

@@ -33,6 +33,9 @@ pub use registers::clear_registers;
 pub use stack::Stacks;
 
 #[cfg(not(unix))]
+pub use heap::forget_parent;
+
+#[cfg(not(unix))]
 use heap::Guarded;
 #[cfg(unix)]
 use pages::Guarded;

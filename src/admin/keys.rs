@@ -94,7 +94,7 @@ fn bytes(attributes: &Attributes, wanted: impl Fn(A) -> bool) -> Bytes {
         .filter(|(id, _)| wanted(*id))
         .filter_map(|(id, value)| match value.view() {
             AttributeView::Bytes(shown) => Some((id.0, Secret::from(&shown[..]))),
-            AttributeView::Template(_) => None,
+            AttributeView::Template(_) | AttributeView::Length(_) => None,
         })
         .collect();
     all.sort_by_key(|(id, _)| (*id != A::CLASS.0, *id != A::KEY_TYPE.0, *id));

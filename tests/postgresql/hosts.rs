@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use jeton::admin::{Pins, TokenFile};
+use jeton::functions::Module;
+use jeton_words::operation::Signed;
 
 use crate::prelude::*;
 use crate::support::server::Server;
@@ -166,10 +168,10 @@ fn count(client: &Client, session: SessionHandle, key: ObjectHandle) -> Vec<u8> 
     let params = Params::Otp { counter: None, digits: None, format: None, flags: 0 };
     let mechanism = Mechanism { params, ..plain(M::HOTP) };
     client.sign_init(session, &mechanism, key).expect("an operation");
-    let mut info = vec![0; 256];
-    let len = client.module.sign(session, b"", Output::Buffer(&mut info)).expect("a password");
-    // The structure ends with the values: the password, then the counter of eight bytes.
-    info[..len][len - 8..].to_vec()
+    match Module::sign(&client.module, session, b"", Output::Buffer(&mut [0; 256])).expect("a password") {
+        Signed::Password(password) => password.counter.to_vec(),
+        signed => panic!("{signed:?}"),
+    }
 }
 
 #[test]

@@ -396,7 +396,7 @@ impl Client {
     pub fn read(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
         match self.object(session, object)?.attribute(id)? {
             AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
-            AttributeView::Template(_) => Ok(Vec::new()),
+            AttributeView::Template(_) | AttributeView::Length(_) => Ok(Vec::new()),
         }
     }
 

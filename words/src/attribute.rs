@@ -3,28 +3,27 @@
 use std::ffi::c_ulong;
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
-
 use crate::id::AttributeType;
 
 /// A value as `C_GetAttributeValue` returns it.
-#[derive(Serialize, Deserialize)]
 pub enum AttributeView<'a> {
     /// The bytes in the caller's representation.
-    Bytes(#[serde(borrow)] Shown<'a>),
+    Bytes(Shown<'a>),
     /// The attributes of a template.
-    Template(#[serde(borrow)] Vec<(AttributeType, AttributeView<'a>)>),
+    Template(Vec<(AttributeType, AttributeView<'a>)>),
+    /// The length in the caller's memory of a value that is elsewhere: the caller has no room for
+    /// it. Only a connection has such values.
+    Length(usize),
 }
 
 /// The bytes that the caller gets.
-#[derive(Serialize, Deserialize)]
 pub enum Shown<'a> {
     /// Borrowed from the object.
-    Held(#[serde(borrow, with = "serde_bytes")] &'a [u8]),
+    Held(&'a [u8]),
     /// A `CK_ULONG`.
     Number([u8; ULONG]),
     /// Computed for this call.
-    Made(#[serde(with = "serde_bytes")] Vec<u8>),
+    Made(Vec<u8>),
 }
 
 impl Shown<'_> {
@@ -64,6 +63,7 @@ impl AttributeView<'_> {
             Self::Template(within) => AttributeView::Template(
                 within.into_iter().map(|(id, view)| (id, view.into_owned())).collect(),
             ),
+            Self::Length(len) => AttributeView::Length(len),
         }
     }
 }

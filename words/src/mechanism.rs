@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::cipher::{AeadScheme as Aead, CipherMode as Mode};
 use crate::hash::Hash;
 use crate::id::MechanismType as M;
+use crate::limit::fits;
 use crate::params::Params;
 use crate::shape::{KeyExchange, MacFunction as Mac, Shape};
 use crate::sp800_108::Kdf;
@@ -67,6 +68,9 @@ impl<'de> Deserialize<'de> for Mechanism {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (id, params) = <(M, Params)>::deserialize(deserializer)?;
         let info = find(id).ok_or_else(|| D::Error::custom("an unknown mechanism"))?;
+        if !fits(&params, info.shape) {
+            return Err(D::Error::custom("a parameter beyond its limits"));
+        }
         Ok(Self { info, params })
     }
 }

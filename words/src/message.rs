@@ -25,7 +25,7 @@ pub enum Generator {
 /// The parameter of a message: `CK_GCM_MESSAGE_PARAMS`, `CK_CCM_MESSAGE_PARAMS` or
 /// `CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS`. Encryption writes the generated nonce and the tag
 /// into it.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Received")]
 pub struct MessageParams {
     scheme: AeadScheme,

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
 use crate::cipher::{CipherScheme, GcmParams};
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::id::ObjectHandle;
 use crate::password::Password;
 use crate::shape::MacFunction;
-use crate::sp800_108::Field;
+use crate::sp800_108::{Field, MAX_FIELDS};
 use crate::tls::{Randoms, TlsPrf};
 
 /// A mechanism's parameter, parsed.
@@ -128,6 +129,7 @@ pub enum Params {
         /// The pseudo-random function.
         prf: MacFunction,
         /// The parts of its input, in this order.
+        #[serde(deserialize_with = "at_most::<MAX_FIELDS, _, _>")]
         fields: Vec<Field>,
         /// The first iteration variable of the feedback mode.
         #[serde(with = "serde_bytes")]

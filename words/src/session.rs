@@ -18,7 +18,7 @@ pub struct SessionInfo {
 }
 
 /// The user type of a login (`CKU_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum User {
     /// `CKU_SO`
     SecurityOfficer,

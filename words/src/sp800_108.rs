@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::ObjectHandle;
 
+/// The greatest number of parts of an input, and of further keys.
+pub const MAX_FIELDS: usize = 64;
+
 /// The mode. It determines the iteration variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kdf {

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::id::AttributeType;
 
 /// The attributes in a call of `C_CreateObject`, `C_FindObjectsInit` or another function.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Template<'a>(#[serde(borrow)] pub Vec<Given<'a>>);
+pub struct Template<'a>(#[serde(borrow, deserialize_with = "bounded::nested")] pub Vec<Given<'a>>);
 
 /// One attribute of a template.
 #[derive(Clone, Serialize, Deserialize)]

@@ -6,6 +6,7 @@
 
 use crate::asynchronous::{AsyncFunction, Completed, Started};
 use crate::attribute::AttributeView;
+use crate::bounded;
 use crate::cipher::AeadScheme;
 use crate::derive::{Additional, Derived};
 use crate::error::{Error, Result};
@@ -23,6 +24,8 @@ use crate::template::Template;
 /// `C_GetAttributeValue` and `C_DeriveKey` write into what they are given, so they are not here but
 /// in the trait. `C_Initialize`, `C_Finalize`, `C_GetInfo`, the function lists and the two functions
 /// that always have the same result need no row.
+///
+/// In a message a function is the number of its row: a new row is the last one.
 #[macro_export]
 macro_rules! functions {
     ($callback:path $(, $extra:tt)*) => {
@@ -202,7 +205,7 @@ macro_rules! argument {
 macro_rules! make {
     ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
         /// A function of PKCS#11. A function that does two things has two names here.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         #[allow(missing_docs, non_camel_case_types, reason = "the names are the specification's")]
         pub enum Function {
             C_GetAttributeValue,
@@ -234,6 +237,10 @@ macro_rules! make {
         /// were read and checked.
         #[allow(clippy::too_many_arguments, reason = "the specification's")]
         pub trait Token: Sync + 'static {
+            /// The number of objects in a batch of a search, if it is more than the usual one. A
+            /// batch costs a connection a message.
+            const BATCH: usize = 0;
+
             /// `C_Initialize`, with the parameters in `pReserved`.
             fn start(&self, parameters: Option<&str>, threads: Threads) -> Result<()>;
 
@@ -326,6 +333,7 @@ pub enum Room {
     Length,
     /// The caller has a buffer of this number of bytes.
     Bytes(u64),
-    /// The caller has an array of attributes, each with room for its value.
-    Template(Vec<Room>),
+    /// The caller has an array of attributes of this number of bytes. The first ones, at most
+    /// [`MAX_ATTRIBUTES`](bounded::MAX_ATTRIBUTES), have this room for their values.
+    Template(u64, #[serde(deserialize_with = "bounded::nested")] Vec<Room>),
 }

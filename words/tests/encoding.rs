@@ -9,6 +9,7 @@ use jeton_words::message::{Generator, MessageParams};
 use jeton_words::params::Params;
 use jeton_words::password::Password;
 use jeton_words::template::{Given, Raw, Template};
+use jeton_words::tls::{Randoms, TlsPrf};
 use postcard::{from_bytes, to_allocvec};
 
 fn again(given: &Mechanism) -> Mechanism {
@@ -27,7 +28,7 @@ fn a_mechanism_and_its_parameter_are_the_same_after_a_message() {
     };
     let password = Password(Secret::from(&b"a password"[..]));
     let pbkdf2 = Params::Pbkdf2 { hash: Hash::Sha256, salt: [1, 2].into(), iterations: 9, password };
-    for params in [aead(&[1; 12]), aead(&[2; 17]), aead(&[]), pbkdf2] {
+    for params in [aead(&[1; 12]), aead(&[2; 17]), pbkdf2] {
         let given = Mechanism { info: &MECHANISMS[0], params };
         assert!(again(&given) == given);
     }
@@ -39,6 +40,34 @@ fn an_unknown_mechanism_is_refused() {
     assert!(find(number).is_none());
     let message = to_allocvec(&(number, Params::None)).expect("a message");
     assert!(from_bytes::<Mechanism>(&message).is_err());
+}
+
+#[test]
+fn a_parameter_beyond_its_limits_is_refused() {
+    let prf = TlsPrf::Hash(Hash::Sha256);
+    let keys = |iv_len| {
+        let randoms = Randoms { client: [1; 32].into(), server: [2; 32].into() };
+        Params::TlsKeys { prf, randoms, mac_len: 0, key_len: 16, iv_len }
+    };
+    let mac = |len| Params::TlsMac { prf, len, server: true };
+    let output = |len| Params::TlsPrf { seed: [1].into(), label: [2].into(), len };
+    let data = |len| Params::Data(vec![0; len].into());
+    for (id, params, fits) in [
+        (MechanismType::TLS12_MAC, mac(12), true),
+        (MechanismType::TLS12_MAC, mac(1 << 62), false),
+        (MechanismType::TLS_PRF, output(48), true),
+        (MechanismType::TLS_PRF, output(1 << 62), false),
+        (MechanismType::TLS12_KEY_AND_MAC_DERIVE, keys(16), true),
+        (MechanismType::TLS12_KEY_AND_MAC_DERIVE, keys(1 << 60), false),
+        // Its key block has no vectors.
+        (MechanismType::TLS12_KEY_SAFE_DERIVE, keys(0), true),
+        (MechanismType::TLS12_KEY_SAFE_DERIVE, keys(16), false),
+        (MechanismType::XOR_BASE_AND_DATA, data(1 << 16), true),
+        (MechanismType::XOR_BASE_AND_DATA, data((1 << 16) + 1), false),
+    ] {
+        let message = to_allocvec(&(id, params)).expect("a message");
+        assert_eq!(from_bytes::<Mechanism>(&message).is_ok(), fits, "{id}");
+    }
 }
 
 #[test]

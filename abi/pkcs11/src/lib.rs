@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use cryptoki_sys::*;
 use jeton::functions::Module;
 use jeton::store::fork;
-use jeton_abi::{Hooks, at_fork, with_token};
+use jeton_abi::{Hooks, at_fork};
 
 /// The heap of this library's Rust code. It wipes freed memory, because the crates that the core
 /// uses leave copies of keys there. AWS-LC and SQLite allocate by themselves; AWS-LC wipes what it
@@ -47,18 +47,6 @@ unsafe extern "C" fn forget_parent() {
 /// Returns the functions of PKCS#11 3.2, for programs that link this library.
 pub fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
     &LIST_3_2
-}
-
-/// From now on, every thread of this process calls the functions with a module of its own, which
-/// [`with_module`] passes. The agent serves its applications in this way. `C_Initialize` and
-/// `C_Finalize` must not be called.
-pub fn serve_applications() {
-    ENTRY.serve_applications();
-}
-
-/// Runs `work`. Functions of the C interface that `work` calls in this thread use `module`.
-pub fn with_module<T>(module: &Module, work: impl FnOnce() -> T) -> T {
-    with_token(module, work)
 }
 
 #[cfg(test)]

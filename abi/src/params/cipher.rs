@@ -297,10 +297,8 @@ mod tests {
     #[test]
     fn gmac_takes_the_struct_of_gcm_or_the_initialisation_vector() {
         let gmac = |len: usize, tag_len| Ok(Params::Gmac { iv: BYTES[..len].into(), tag_len });
-        for len in [1, 12, 40, 47, 49, 256] {
-            assert!(invoke(CKM_AES_GMAC, SOME, len) == gmac(len, 16), "{len}");
-        }
-        for len in [0, 48, 257, usize::MAX] {
+        assert!(invoke(CKM_AES_GMAC, SOME, 12) == gmac(12, 16));
+        for len in [0, 1, 11, 13, 40, 47, 48, 49, 256, usize::MAX] {
             assert_eq!(invoke(CKM_AES_GMAC, SOME, len).err(), INVALID, "{len}");
         }
         assert_eq!(invoke(CKM_AES_GMAC, null(), 12).err(), INVALID);

@@ -17,8 +17,14 @@ use crate::input::In;
 use crate::number::wide;
 
 /// The first number that is too large for an address of a process. Linux gives a process that does
-/// not ask for more 48 bits on aarch64, and 47 bits on x86-64.
-const END_OF_ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
+/// not ask for more 48 bits on aarch64, and 47 bits on x86-64. On Windows no number is an address.
+const END_OF_ADDRESSES: u64 = if cfg!(windows) {
+    0
+} else if cfg!(target_arch = "aarch64") {
+    1 << 48
+} else {
+    1 << 47
+};
 /// The supported pseudo-random functions: all except that of GOST R 34.11-94.
 const PRFS: [(CK_ULONG, Hash); 7] = [
     (CKP_PKCS5_PBKD2_HMAC_SHA1, Hash::Sha1),

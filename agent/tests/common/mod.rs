@@ -187,11 +187,7 @@ pub fn until(what: &str, holds: impl FnMut() -> bool) {
 
 /// Makes a token through the agent in this directory. Returns its slot.
 pub fn make_token(directory: &Path) -> u64 {
-    let module = token::load(&parameters(directory));
-    let free = module.slots(true).expect("slots").pop().expect("a free slot");
-    let slot = initialise(&module, free, "t", SO_PIN, PIN).expect("a token");
-    module.finalize().expect("a module");
-    slot.0
+    peer::Peer::started(directory).make_token()
 }
 
 pub fn socket(directory: &Path) -> PathBuf {

@@ -1,9 +1,16 @@
 //! A client that writes its messages itself.
 
-use jeton_agent_wire::argument::Input;
-use jeton_agent_wire::{
-    self as protocol, Answer, Application, Argument, Call, Function, HEADER, Reply, Request,
-};
+use std::borrow::Cow;
+
+use jeton_agent_wire::call::Here;
+use jeton_agent_wire::{self as protocol, Answer, Application, Call, HEADER, Outcome, Reply, Request};
+use jeton_words::error::{Error, Result as Returns};
+use jeton_words::id::{AttributeType, MechanismType, ObjectHandle as Object, SessionHandle, SlotId};
+use jeton_words::mechanism::{Mechanism as Used, find};
+use jeton_words::params::Params;
+use jeton_words::session::Access as Type;
+pub use jeton_words::session::User as Who;
+use jeton_words::template::{Given, Raw, Template};
 use serde_bytes::Bytes;
 
 use super::*;
@@ -11,12 +18,33 @@ use super::*;
 /// A connection to an agent, and the number of its last request with calls.
 pub struct Peer(pub UnixStream, pub u32);
 
+/// The answer to a call.
 pub struct Returned {
-    pub code: CK_RV,
-    /// What the function wrote.
-    pub outputs: Vec<Vec<u8>>,
-    /// What a client keeps: a ticket, for example.
-    pub kept: Option<Vec<u8>>,
+    message: Vec<u8>,
+}
+
+impl Returned {
+    /// Returns the answer.
+    pub fn answer(&self) -> Answer<'_> {
+        protocol::decode(&self.message).expect("an answer")
+    }
+
+    pub fn result(&self) -> Returns<()> {
+        self.answer().error().map_or(Ok(()), Err)
+    }
+
+    /// Returns what a client keeps: a ticket, for example.
+    pub fn kept(&self) -> Option<Vec<u8>> {
+        self.answer().kept.map(|kept| kept.to_vec())
+    }
+
+    /// Returns the object that the call made.
+    pub fn object(&self) -> Object {
+        match self.answer().outcome {
+            Ok(Outcome::C_CreateObject { result, .. } | Outcome::C_CopyObject { result, .. }) => result,
+            _ => panic!("no object: {:?}", self.result()),
+        }
+    }
 }
 
 impl Peer {
@@ -52,14 +80,14 @@ impl Peer {
         let Some(reply) = reply else { return Some("the connection ended".to_owned()) };
         match protocol::decode(&reply) {
             Ok(Reply::Refused(reason)) => Some(reason.to_owned()),
+            Ok(Reply::Busy) => Some("busy".to_owned()),
             Ok(Reply::Started { .. }) => None,
             other => panic!("{other:?}"),
         }
     }
 
     pub fn is_served(&mut self) -> bool {
-        let arguments = vec![Argument::Number(1), Argument::Output(false, Some(0))];
-        self.call(0, Function::C_GetSlotList, arguments) == Some(CKR_OK)
+        self.call(0, Call::C_GetSlotList {}) == Some(Ok(()))
     }
 
     /// Starts an application. Returns its name and the greatest length of a message.
@@ -77,62 +105,70 @@ impl Peer {
         matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Started { .. }))
     }
 
-    /// Calls a function. Returns its code, or `None` if the agent closes the connection.
-    pub fn call(&mut self, session: u64, function: Function, arguments: Vec<Argument<'_>>) -> Option<CK_RV> {
-        self.returned(session, function, arguments).map(|returned| returned.code)
+    /// Calls a function. Returns its result, or `None` if the agent closes the connection.
+    pub fn call(&mut self, session: u64, call: Call<'_>) -> Option<Returns<()>> {
+        self.returned(session, call).map(|returned| returned.result())
     }
 
     /// Calls a function. Returns `None` if the agent closes the connection.
-    pub fn returned(
-        &mut self,
-        session: u64,
-        function: Function,
-        arguments: Vec<Argument<'_>>,
-    ) -> Option<Returned> {
-        self.all(session, vec![(function, arguments)])?.pop()
+    pub fn returned(&mut self, session: u64, call: Call<'_>) -> Option<Returned> {
+        self.all(session, vec![call])?.pop()
     }
 
     /// Calls functions in one request, up to the first one that fails. Returns `None` if the agent
     /// closes the connection.
-    pub fn all(&mut self, session: u64, calls: Vec<(Function, Vec<Argument<'_>>)>) -> Option<Vec<Returned>> {
+    pub fn all(&mut self, session: u64, calls: Vec<Call<'_>>) -> Option<Vec<Returned>> {
         self.1 += 1;
         let (count, number) = (calls.len() as u8, self.1);
         let mut message = encoded(&Request::Calls { session, count, object: 0, number, generation: 0 });
-        for (function, arguments) in calls {
-            protocol::append(&Call { function, arguments }, &mut message).expect("a message");
-        }
+        calls.iter().for_each(|call| protocol::append(call, &mut message).expect("a message"));
         let reply = self.ask(&message)?;
         let mut rest = &reply[..];
         assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers(number)) if number == self.1));
         let mut all = Vec::new();
         while !rest.is_empty() {
-            let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
-            let outputs = answer.outputs.iter().map(|output| output.to_vec()).collect();
-            all.push(Returned { code: answer.code, outputs, kept: answer.kept.map(|kept| kept.to_vec()) });
+            let start = rest;
+            let _: Answer<'_> = protocol::take(&mut rest).expect("an answer");
+            all.push(Returned { message: start[..start.len() - rest.len()].to_vec() });
         }
         Some(all)
     }
 
     /// Opens a session that can write.
     pub fn open(&mut self, slot: u64) -> u64 {
-        let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
-        let pointers = [false, false, true].map(Argument::Pointer);
-        let arguments = [Argument::Number(slot), Argument::Number(flags)].into_iter().chain(pointers);
-        let returned = self.returned(0, Function::C_OpenSession, arguments.collect()).expect("an answer");
-        assert_eq!(returned.code, CKR_OK);
-        u64::from_ne_bytes(returned.outputs[0][..].try_into().expect("a handle"))
+        let call = Call::C_OpenSession { slot: SlotId(slot), access: Type::ReadWrite, asynchronous: false };
+        let returned = self.returned(0, call).expect("an answer");
+        let Ok(Outcome::C_OpenSession { result, .. }) = returned.answer().outcome else {
+            panic!("no session: {:?}", returned.result());
+        };
+        result.0
     }
 
-    pub fn login(&mut self, session: u64, user: CK_USER_TYPE, pin: &str) -> Returned {
-        let arguments = vec![Argument::Number(user), text(pin)];
-        self.returned(session, Function::C_Login, arguments).expect("an answer")
+    /// Makes a token in the free slot. Returns the slot.
+    pub fn make_token(&mut self) -> u64 {
+        let slots = self.returned(0, Call::C_GetSlotList {}).expect("an answer");
+        let Ok(Outcome::C_GetSlotList { result }) = slots.answer().outcome else { panic!("no slots") };
+        let slot = *result.last().expect("a free slot");
+        let mut label = [b' '; 32];
+        label[0] = b't';
+        let init = Call::C_InitToken { slot, pin: text(SO_PIN), label };
+        assert_eq!(self.call(0, init), Some(Ok(())));
+        let session = self.open(slot.0);
+        assert_eq!(self.login(session, Who::SecurityOfficer, SO_PIN).result(), Ok(()));
+        let init = Call::C_InitPIN { session: Here, pin: text(PIN) };
+        assert_eq!(self.call(session, init), Some(Ok(())));
+        slot.0
     }
 
-    /// Presents a ticket. Returns the code.
-    pub fn resume(&mut self, session: u64, ticket: &[u8]) -> CK_RV {
+    pub fn login(&mut self, session: u64, user: Who, pin: &str) -> Returned {
+        self.returned(session, Call::C_Login { session: Here, user, pin: text(pin) }).expect("an answer")
+    }
+
+    /// Presents a ticket.
+    pub fn resume(&mut self, session: u64, ticket: &[u8]) -> Returns<()> {
         let reply = self.ask(&encoded(&Request::Resume { session, ticket: Bytes::new(ticket) }));
         match protocol::decode(&reply.expect("an answer")) {
-            Ok(Reply::Done(code)) => code,
+            Ok(Reply::Resumed(result)) => result,
             other => panic!("{other:?}"),
         }
     }
@@ -151,8 +187,24 @@ pub fn read_frame(stream: &mut UnixStream) -> Option<Vec<u8>> {
     Some(message)
 }
 
-pub fn text(text: &str) -> Argument<'_> {
-    Argument::Input(Input::Data(Bytes::new(text.as_bytes())))
+pub fn text(text: &str) -> &Bytes {
+    Bytes::new(text.as_bytes())
+}
+
+/// Returns a mechanism without a parameter.
+pub fn mechanism(number: CK_MECHANISM_TYPE) -> Cow<'static, Used> {
+    used(number, Params::None)
+}
+
+/// Returns a mechanism.
+pub fn used(number: CK_MECHANISM_TYPE, params: Params) -> Cow<'static, Used> {
+    Cow::Owned(Used { info: find(MechanismType(number)).expect("a mechanism"), params })
+}
+
+/// Returns a template with these attributes.
+pub fn template<'a>(attributes: &[(CK_ATTRIBUTE_TYPE, &'a [u8])]) -> Cow<'a, Template<'a>> {
+    let given = |(id, value): &(u64, &'a [u8])| Given { id: AttributeType(*id), value: Raw::Bytes(value) };
+    Cow::Owned(Template(attributes.iter().map(given).collect()))
 }
 
 pub fn encoded(request: &Request<'_>) -> Vec<u8> {

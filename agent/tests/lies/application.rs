@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use jeton_agent_wire::layout::ASYNC_VALUE;
+use jeton_names::structs::ASYNC_VALUE;
 
 use crate::common::token;
 use crate::common::*;

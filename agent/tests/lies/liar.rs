@@ -1,17 +1,29 @@
 //! The liar: it stands between the client module and an honest agent, and alters one answer.
 
+use std::borrow::Cow;
 use std::os::unix::net::UnixListener;
 
-use jeton_agent_wire::{self as wire, Answer, HEADER, MAX_MESSAGE, Reply, State};
+use jeton_agent_wire::call::{Data, Found, Told};
+use jeton_agent_wire::{self as wire, Answer, HEADER, MAX_MESSAGE, Outcome, Reply};
 use jeton_child::Random;
-use serde_bytes::{ByteBuf, Bytes};
+use jeton_words::error::Error;
+use jeton_words::id::{MechanismType, ObjectHandle as Object, SessionHandle, SlotId};
+use jeton_words::operation::{OneTimePassword, Signed};
+use serde_bytes::Bytes;
 
 use crate::common::peer::{frame, read_frame};
 use crate::common::*;
 
-/// Numbers in place of others: codes, lengths, handles.
+/// Numbers in place of others: errors, lengths, handles.
 const NUMBERS: [u64; 12] =
-    [0, 1, 6, 0x30, 0x150, 1 << 16, 1 << 26, 1 << 32, 1 << 40, 1 << 63, u64::MAX - 1, u64::MAX];
+    [0, 1, 2, 6, 0x30, 1 << 16, 1 << 26, 1 << 32, 1 << 40, 1 << 63, u64::MAX - 1, u64::MAX];
+/// Lengths in place of others.
+const LENGTHS: [usize; 5] = [0, 1, 63, 4096, 1 << 17];
+/// The bytes of an answer, counted from its first one and its last one, at which a number or a byte
+/// string becomes another one.
+const PLACES: usize = 16;
+/// More bytes than a client keeps.
+static KEPT: [u8; 1 << 20] = [7; 1 << 20];
 /// The most altered bytes of each message, and the most places where it is cut.
 const RAW: u64 = 12;
 /// The time between two bytes of a message that never ends.
@@ -118,15 +130,6 @@ impl Plan {
     }
 }
 
-/// The same in memory of its own, to alter it.
-#[derive(Clone)]
-struct Owned {
-    code: u64,
-    state: State,
-    outputs: Vec<ByteBuf>,
-    kept: Option<ByteBuf>,
-}
-
 /// Counts lies, and makes one of them.
 struct Book {
     wanted: usize,
@@ -157,10 +160,9 @@ fn about(answer: &[u8], wanted: usize) -> Book {
         Reply::Answers(number) => {
             let mut answers = Vec::new();
             while !rest.is_empty() {
-                let answer: Answer<'_> = wire::take(&mut rest).expect("an answer of the agent");
-                let outputs = answer.outputs.iter().map(|output| ByteBuf::from(output.to_vec())).collect();
-                let kept = answer.kept.map(|kept| ByteBuf::from(kept.to_vec()));
-                answers.push(Owned { code: answer.code, state: answer.state, outputs, kept });
+                let start = rest;
+                let _: Answer<'_> = wire::take(&mut rest).expect("an answer of the agent");
+                answers.push(&start[..start.len() - rest.len()]);
             }
             alter(&mut book, number, &answers);
         }
@@ -224,82 +226,131 @@ pub fn slow() -> Vec<Lie> {
     ]
 }
 
-fn alter(book: &mut Book, number: u32, answers: &[Owned]) {
+fn alter(book: &mut Book, number: u32, answers: &[&[u8]]) {
     for wrong in [0, number.wrapping_sub(1), number + 1, u32::MAX] {
-        book.add(|| (format!("the number {wrong}"), message(wrong, answers), Then::GoOn));
+        book.add(|| (format!("the number {wrong}"), message(wrong, &answers.concat()), Then::GoOn));
     }
     for count in [2, 9, 5000] {
-        book.add(|| {
-            let repeated: Vec<_> = std::iter::repeat_n(answers, count).flatten().cloned().collect();
-            (format!("{count} times"), message(number, &repeated), Then::GoOn)
-        });
+        let repeated = || message(number, &answers.concat().repeat(count));
+        book.add(|| (format!("{count} times"), repeated(), Then::GoOn));
     }
     for at in 0..answers.len() {
-        let mut add = |what: String, alter: &dyn Fn(&mut Owned)| {
-            book.add(|| {
-                let mut answers = answers.to_vec();
-                alter(&mut answers[at]);
-                (what, message(number, &answers), Then::GoOn)
+        let before = answers[..at].concat();
+        let after = answers[at + 1..].concat();
+        let bytes = answers[at];
+        let mut add_bytes = |what: String, altered: &dyn Fn() -> Vec<u8>| {
+            let whole = || message(number, &[&before[..], &altered(), &after].concat());
+            book.add(|| (what, whole(), Then::GoOn));
+        };
+        let mut add = |what: String, alter: &dyn Fn(&mut Answer<'_>)| {
+            add_bytes(what, &|| {
+                let mut answer = wire::decode(bytes).expect("an answer");
+                alter(&mut answer);
+                encoded(&answer)
             });
         };
-        for code in NUMBERS.into_iter().chain([0x11, 0x32, 0x90, 0xa0, 0xb3, 0x101, 0x190]) {
-            add(format!("code {code:#x}"), &|answer| answer.code = code);
-            // What the honest agent does not say in a failure.
-            add(format!("code {code:#x}, and outputs"), &|answer| {
-                answer.code = code;
-                answer.outputs = vec![ByteBuf::from([0x41; 8]); 4];
-            });
+        for error in errors() {
+            add(format!("{error:?}"), &|answer| answer.outcome = Err(error));
         }
-        for len in [8, 24, 32, 40, 48, 112, 256] {
-            add(format!("CKR_OK, and {len} bytes"), &|answer| {
-                answer.code = 0;
-                answer.outputs = vec![ByteBuf::from(vec![0x41; len])];
-            });
+        for (what, outcome) in outcomes() {
+            add(what.to_owned(), &|answer| answer.outcome = Ok(outcome()));
         }
         for operations in [0, 1, 2, 0xfff, u16::MAX] {
             add(format!("operations {operations:#x}"), &|answer| answer.state.operations = operations);
         }
         add("objects".to_owned(), &|answer| answer.state.objects = u64::MAX);
-        for kept in [None, Some(0), Some(1), Some(1 << 20)] {
+        for kept in [None, Some(0), Some(1), Some(KEPT.len())] {
             add(format!("{kept:?} bytes to keep"), &|answer| {
-                answer.kept = kept.map(|len| ByteBuf::from(vec![7; len]));
+                answer.kept = kept.map(|len| Bytes::new(&KEPT[..len]));
             });
         }
-        add("no outputs".to_owned(), &|answer| answer.outputs.clear());
-        add("outputs in another order".to_owned(), &|answer| answer.outputs.reverse());
-        add("many outputs".to_owned(), &|answer| answer.outputs.resize(1 << 20, ByteBuf::new()));
-        for output in 0..answers[at].outputs.len() {
-            let len = answers[at].outputs[output].len();
-            add(format!("without output {output}"), &|answer| drop(answer.outputs.remove(output)));
-            add(format!("output {output} twice"), &|answer| {
-                answer.outputs.insert(output, answer.outputs[output].clone());
-            });
-            for wrong in [0, 1, len.saturating_sub(1), len + 1, 2 * len, 4096, 1 << 17] {
-                add(format!("output {output} has {wrong} bytes"), &|answer| {
-                    answer.outputs[output].resize(wrong, 0x41);
+        let last = bytes.len().saturating_sub(PLACES).max(PLACES);
+        for place in (0..bytes.len().min(PLACES)).chain(last..bytes.len()) {
+            for value in NUMBERS {
+                add_bytes(format!("the number at byte {place} is {value:#x}"), &|| {
+                    let (_, rest) = number_at(bytes, place);
+                    [&bytes[..place], &encoded(&value), rest].concat()
                 });
             }
-            for word in (0..len / 8).take(8) {
-                for value in NUMBERS {
-                    add(format!("word {word} of output {output} is {value:#x}"), &|answer| {
-                        answer.outputs[output][8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
-                    });
-                }
+            for len in LENGTHS {
+                add_bytes(format!("the bytes at byte {place} are {len}"), &|| {
+                    let (old, rest) = number_at(bytes, place);
+                    let rest = &rest[rest.len().min(usize::try_from(old).unwrap_or(0))..];
+                    [&bytes[..place], &encoded(&len), &vec![0x41; len], rest].concat()
+                });
             }
         }
     }
 }
 
-fn message(number: u32, answers: &[Owned]) -> Vec<u8> {
-    let mut message = Vec::new();
-    wire::append(&Reply::Answers(number), &mut message).expect("a message");
-    for answer in answers {
-        let outputs = answer.outputs.iter().map(|output| Bytes::new(output)).collect();
-        let kept = answer.kept.as_ref().map(|kept| Bytes::new(kept));
-        let answer = Answer { code: answer.code, state: answer.state, outputs, kept };
-        wire::append(&answer, &mut message).expect("a message");
+/// Returns all errors.
+fn errors() -> impl Iterator<Item = Error> {
+    (0..=u8::MAX).filter_map(|number| wire::decode(&[number]).or(wire::decode(&[number, 9])).ok())
+}
+
+/// A name, and what makes an outcome.
+type Named = (&'static str, fn() -> Outcome<'static>);
+
+/// Results of functions, also of others than the one that was called.
+fn outcomes() -> [Named; 12] {
+    [
+        ("no operation", || Outcome::Cleared),
+        ("no values", || Outcome::C_GetAttributeValue(Vec::new())),
+        ("1024 values", || Outcome::C_GetAttributeValue((0..1024).map(Told::Number).collect())),
+        ("1025 values", || Outcome::C_GetAttributeValue((0..1025).map(Told::Number).collect())),
+        ("a slot", || Outcome::C_GetSlotList { result: vec![SlotId(u64::MAX)] }),
+        ("many slots", || Outcome::C_GetSlotList { result: vec![SlotId(1); 1 << 20] }),
+        ("many mechanisms", || Outcome::C_GetMechanismList {
+            result: vec![MechanismType(u64::MAX); 1 << 20],
+            slot: (),
+        }),
+        ("a session", || Outcome::C_OpenSession {
+            result: SessionHandle(u64::MAX),
+            slot: (),
+            access: (),
+            asynchronous: (),
+        }),
+        ("many objects", || Outcome::C_FindObjects {
+            result: 1 << 40,
+            session: (),
+            out: Found(vec![Object(u64::MAX); 8192]),
+        }),
+        ("objects that are missing", || Outcome::C_FindObjects {
+            result: usize::MAX,
+            session: (),
+            out: Found(Vec::new()),
+        }),
+        ("a long signature", || Outcome::C_Sign {
+            result: Signed::Bytes(usize::MAX),
+            session: (),
+            data: (),
+            out: Data(Cow::Borrowed(Bytes::new(&[0x41; 3]))),
+        }),
+        ("a password", || {
+            let password = OneTimePassword { digits: [0xff; 8], len: u8::MAX, counter: [0xff; 8] };
+            let out = Data(Cow::Borrowed(Bytes::new(&[])));
+            Outcome::C_Sign { result: Signed::Password(password), session: (), data: (), out }
+        }),
+    ]
+}
+
+/// Returns the number at a place, as postcard encodes it, and the bytes after it.
+fn number_at(bytes: &[u8], place: usize) -> (u64, &[u8]) {
+    let mut rest = &bytes[place..];
+    match wire::take(&mut rest) {
+        Ok(number) => (number, rest),
+        Err(_) => (0, &bytes[place + 1..]),
     }
-    frame(&message)
+}
+
+fn message(number: u32, answers: &[u8]) -> Vec<u8> {
+    frame(&[&encoded(&Reply::Answers(number))[..], answers].concat())
+}
+
+fn encoded(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::append(value, &mut bytes).expect("a message");
+    bytes
 }
 
 fn framed(reply: &Reply<'_>) -> Vec<u8> {

@@ -7,7 +7,11 @@ use crate::system::{Descriptor, Local, NOW, PEEK, descriptor, receive, transmit}
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
 
-pub use crate::system::wipe;
+/// Writes zeros. The optimiser cannot remove them, although nothing reads them.
+pub fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    zeroize::optimization_barrier(bytes);
+}
 
 /// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
 /// shorter, so that a buffer does not move and leave a copy of them.
@@ -186,7 +190,7 @@ impl Stream for Local {
         Ok(())
     }
 
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor(&self) -> Descriptor<'_> {
         descriptor(self)
     }
 }

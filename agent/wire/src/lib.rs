@@ -4,23 +4,16 @@
 //! client sends a [`Request`] and the agent one [`Reply`]. Neither side keeps anything between two
 //! messages but the application that a connection belongs to.
 
-use std::fmt;
-use std::marker::PhantomData;
+#![forbid(unsafe_code)]
 
-use cryptoki_sys::{
-    CK_RV, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_TYPE_INVALID, CKR_BUFFER_TOO_SMALL, CKR_OK,
-};
+use jeton_words::error::Error;
 use postcard::ser_flavors::Flavor;
-use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 
-pub mod argument;
+pub mod call;
 pub mod channel;
 pub mod file;
-mod functions;
-pub mod image;
-pub mod otp;
 pub mod status;
 #[cfg_attr(windows, path = "system/windows.rs")]
 #[cfg_attr(not(windows), path = "system/unix.rs")]
@@ -29,15 +22,11 @@ mod system;
 pub mod tls;
 pub mod wait;
 
-pub use argument::Argument;
-pub use functions::Function;
-pub use image::Malformed;
-pub use jeton_names::parameter as mechanism;
-pub use jeton_names::structs::{self as layout, Parameter};
+pub use call::{Answer, Call, Outcome, State};
 pub use status::{OfApplication, Status};
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// The greatest length of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 27;
 /// Every agent takes messages of this length.
@@ -47,16 +36,8 @@ pub const MIN_LONGEST: u64 = 1 << 16;
 pub const MAX_FIRST: usize = 512;
 /// The greatest number of calls in a request.
 pub const MAX_CALLS: usize = 8;
-/// The greatest number of arguments of a call.
-pub const MAX_ARGUMENTS: usize = 6;
-/// The greatest number of byte strings that a call writes: three for each attribute, at most, and
-/// two for each argument.
-pub const MAX_OUTPUTS: usize = 1 << 14;
 /// The greatest length of what a client keeps for another agent.
 pub const MAX_KEPT: usize = 1 << 12;
-/// The greatest length of a PIN, a name, a signature or a saved state that travels. Functions
-/// refuse longer ones by their length.
-pub const MAX_SHORT: usize = 1 << 20;
 
 /// The name of an application, by which a further connection joins it: random bytes.
 pub type Application = [u8; 32];
@@ -139,42 +120,6 @@ impl Opening {
     }
 }
 
-/// A call of a function.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Call<'a> {
-    /// The function.
-    pub function: Function,
-    /// Its arguments, at most [`MAX_ARGUMENTS`].
-    #[serde(borrow, deserialize_with = "at_most::<MAX_ARGUMENTS, _, _>")]
-    pub arguments: Vec<Argument<'a>>,
-}
-
-/// Decodes a list. Makes no room for more items than it may have, whatever the peer sends.
-fn at_most<'de, const MOST: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Vec<T>, D::Error> {
-    struct Items<const MOST: usize, T>(PhantomData<T>);
-    impl<'de, const MOST: usize, T: Deserialize<'de>> Visitor<'de> for Items<MOST, T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(text, "at most {MOST} items")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::with_capacity(items.size_hint().unwrap_or(0).min(MOST));
-            while let Some(item) = items.next_element()? {
-                if all.len() == MOST {
-                    return Err(A::Error::invalid_length(MOST + 1, &self));
-                }
-                all.push(item);
-            }
-            Ok(all)
-        }
-    }
-    from.deserialize_seq(Items::<MOST, T>(PhantomData))
-}
-
 /// What the agent answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply<'a> {
@@ -194,47 +139,31 @@ pub enum Reply<'a> {
     /// To [`Request::Calls`], with its number: an [`Answer`] follows for each call that was carried
     /// out.
     Answers(u32),
-    /// To [`Request::End`] and [`Request::Resume`]: the code. To [`Request::Lock`]: the number of
-    /// connections that ended.
+    /// To [`Request::Lock`]: the number of connections that ended. To [`Request::End`]: 0.
     Done(u64),
     /// To [`Request::Status`].
     Status(Status),
     /// To [`Request::Applications`], the oldest first.
     Applications(Vec<OfApplication>),
-}
-
-/// What a call of a function returned.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Answer<'a> {
-    /// The code (`CKR_*`).
-    pub code: u64,
-    /// What the session has besides itself.
-    pub state: State,
-    /// What the function wrote, in the order of its arguments: at most [`MAX_OUTPUTS`].
-    #[serde(borrow, deserialize_with = "at_most::<MAX_OUTPUTS, _, _>")]
-    pub outputs: Vec<&'a Bytes>,
-    /// What the client keeps for another agent: after `C_Login` a ticket that logs in again, and
-    /// after `C_OpenSession` the serial number of the token. At most [`MAX_KEPT`] bytes.
-    #[serde(borrow)]
-    pub kept: Option<&'a Bytes>,
-}
-
-/// What a session has besides itself, after a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    /// The active operations: a bit for each.
-    pub operations: u16,
-    /// The number of session objects that the application has on the token.
-    pub objects: u64,
+    /// To [`Request::Resume`].
+    Resumed(Result<(), Error>),
+    /// There is no room for another connection of this client now.
+    Busy,
 }
 
 /// The number of bytes of a length.
 pub const HEADER: usize = 4;
 
-/// Returns whether a call with this code may have written to its arguments. These codes say that a
-/// part was written: lengths, or some of the attributes.
-pub fn writes(code: CK_RV) -> bool {
-    matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
+/// A message that does not follow the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+impl Malformed {
+    /// Fails if the condition is false.
+    #[inline]
+    pub const fn unless(condition: bool) -> Result<(), Self> {
+        if condition { Ok(()) } else { Err(Self) }
+    }
 }
 
 /// Starts a frame: room for the length.

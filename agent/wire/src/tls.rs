@@ -13,14 +13,15 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::{AlertDescription, Connection, Error, RootCertStore};
 use webpki::{BorrowedCertRevocationList, CertRevocationList};
 
+use crate::channel::wipe;
 use crate::file;
-use crate::system::{Descriptor, NOW, descriptor, receive, transmit, wipe};
+use crate::system::{Descriptor, Flags, NOW, WAIT, descriptor, receive, transmit};
 use crate::wait::Stream;
 
 /// A TCP connection whose bytes can be asked for without sleeping.
 struct Socket {
     stream: TcpStream,
-    flags: i32,
+    flags: Flags,
 }
 
 impl Read for Socket {
@@ -48,7 +49,7 @@ pub struct Tls {
 impl Tls {
     /// Returns a connection that has not shaken hands.
     pub fn new(connection: impl Into<Connection>, stream: TcpStream) -> Self {
-        Self { connection: connection.into(), socket: Socket { stream, flags: 0 } }
+        Self { connection: connection.into(), socket: Socket { stream, flags: WAIT } }
     }
 
     /// Shakes hands, within this time. Afterwards, each part of a message may take the time
@@ -104,7 +105,7 @@ impl Tls {
         Ok(())
     }
 
-    fn read_with(&mut self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+    fn read_with(&mut self, buffer: &mut [u8], flags: Flags) -> io::Result<usize> {
         self.socket.flags = flags;
         loop {
             match self.connection.reader().read(buffer) {
@@ -117,7 +118,7 @@ impl Tls {
 
 impl Read for Tls {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_with(buffer, 0)
+        self.read_with(buffer, WAIT)
     }
 }
 
@@ -135,7 +136,7 @@ impl Stream for Tls {
         Ok(())
     }
 
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor(&self) -> Descriptor<'_> {
         descriptor(&self.socket.stream)
     }
 }

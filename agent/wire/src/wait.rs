@@ -30,7 +30,7 @@ pub trait Stream: Read + Send {
     fn send(&mut self, bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
 
     /// Returns the descriptor of the socket.
-    fn descriptor(&self) -> Descriptor;
+    fn descriptor(&self) -> Descriptor<'_>;
 }
 
 /// How long messages took lately.

@@ -4,17 +4,19 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use cryptoki_sys::{CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_USER};
 use jeton_agent::Agent;
 use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
-use jeton_agent_wire::argument::Input;
+use jeton_agent_wire::call::Here;
 use jeton_agent_wire::wait::Stream;
-use jeton_agent_wire::{self as protocol, Argument, Call, Function, Request};
+use jeton_agent_wire::{self as protocol, Call, Request};
+use jeton_words::id::SlotId;
+use jeton_words::session::{Access, User};
 use serde_bytes::Bytes;
 
 use crate::token::{PIN, Token};
@@ -48,6 +50,8 @@ struct Sent {
     /// The number of bytes that are sent.
     len: usize,
     at: usize,
+    /// A socket without bytes, and its other end.
+    silent: (UnixStream, UnixStream),
 }
 
 impl Sent {
@@ -58,7 +62,8 @@ impl Sent {
         let part = usize::from(long[0]) % (input.len() + 1);
         let (again, times) = (bytes.len() - part, 1_usize << (long[1] % 24));
         let more = (part * (times - 1)).min(protocol::MAX_MESSAGE);
-        Self { len: bytes.len() + more, bytes, again, at: 0 }
+        let silent = UnixStream::pair().expect("sockets");
+        Self { len: bytes.len() + more, bytes, again, at: 0, silent }
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -93,8 +98,8 @@ impl Stream for Sent {
         Ok(())
     }
 
-    fn descriptor(&self) -> RawFd {
-        -1
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.silent.0.as_fd()
     }
 }
 
@@ -143,22 +148,18 @@ fn start(token: &Token) -> Arc<Agent> {
 
 /// The messages before those of the fuzzer.
 fn beginning() -> Vec<u8> {
-    let flags = Argument::Number(CKF_SERIAL_SESSION | CKF_RW_SESSION);
-    let null = || Argument::Pointer(false);
-    let open = vec![Argument::Number(0), flags, null(), null(), Argument::Pointer(true)];
-    let login = vec![Argument::Number(CKU_USER), Argument::Input(Input::Data(Bytes::new(PIN)))];
+    let open = Call::C_OpenSession { slot: SlotId(0), access: Access::ReadWrite, asynchronous: false };
+    let login = Call::C_Login { session: Here, user: User::User, pin: Bytes::new(PIN) };
     let mut all = Vec::new();
     let mut frame = Vec::new();
     protocol::encode(&Request::Start { version: protocol::VERSION, single: false }, &mut frame)
         .expect("a frame");
     all.extend(&frame);
-    for (number, (session, function, arguments)) in
-        (1..).zip([(0, Function::C_OpenSession, open), (SESSION, Function::C_Login, login)])
-    {
+    for (number, (session, call)) in (1..).zip([(0, open), (SESSION, login)]) {
         protocol::start(&mut frame);
         let request = Request::Calls { session, count: 1, object: 0, number, generation: 0 };
         protocol::append(&request, &mut frame).expect("a request");
-        protocol::append(&Call { function, arguments }, &mut frame).expect("a call");
+        protocol::append(&call, &mut frame).expect("a call");
         protocol::finish(&mut frame).expect("a frame");
         all.extend(&frame);
     }

@@ -6,24 +6,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::ptr::slice_from_raw_parts;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
-use cryptoki_sys::{CK_MECHANISM, CK_RV, CK_ULONG};
-use jeton_agent_wire::Parameter;
-use jeton_agent_wire::layout::{Layout, Pointer};
 use once_cell::race::OnceBox;
 use rustix::io::retry_on_intr;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
-pub use jeton_agent_wire::layout::ASYNC_VALUE;
-pub use jeton_names::initialization;
-
-/// The first address that no process has, as in the C interface.
-pub const END_OF_ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
 
 /// The configuration file.
 pub fn configuration() -> PathBuf {
@@ -34,12 +24,6 @@ pub fn configuration() -> PathBuf {
 pub fn is_privileged() -> bool {
     // SAFETY: getauxval(3) takes a number and has no other precondition.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
-/// Calls a function in each child of a fork. It is async-signal-safe.
-pub fn at_fork(forget: unsafe extern "C" fn()) {
-    // SAFETY: a function of this library, which is never unmapped (build.rs: nodelete).
-    unsafe { libc::pthread_atfork(None, None, Some(forget)) };
 }
 
 /// Connects to an agent of this host. The limits are those of [`connect`].
@@ -115,8 +99,17 @@ impl Places {
     }
 }
 
+/// Whether this process is the child of an application.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether the parent of this process was an application when it forked.
+pub fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}
+
 /// Closes the connections of the parent. Called in the child of a fork, so it is async-signal-safe.
-pub fn close_all() {
+pub fn forget_parent() {
+    IS_CHILD.store(true, Ordering::Relaxed);
     let mut places = Some(&OPEN);
     while let Some(Places { descriptors, more }) = places {
         for place in descriptors {
@@ -129,115 +122,4 @@ pub fn close_all() {
         }
         places = more.get();
     }
-}
-
-/// Returns whether a number can be the code of a function.
-pub const fn is_code(_: CK_RV) -> bool {
-    true
-}
-
-/// Bytes for the application. Its numbers and structs are those of the messages.
-pub type Written<'a> = &'a [u8];
-
-/// What an argument keeps for the message.
-pub type Kept = ();
-
-/// Returns a number that the application passed.
-pub const fn number(given: CK_ULONG) -> CK_ULONG {
-    given
-}
-
-/// Reads a number of the application.
-///
-/// # Safety
-///
-/// Readable.
-pub unsafe fn read(from: *const CK_ULONG) -> CK_ULONG {
-    // SAFETY: the caller's promise.
-    unsafe { from.read_unaligned() }
-}
-
-/// Returns numbers for the application.
-pub const fn numbers(written: &[u8]) -> Written<'_> {
-    written
-}
-
-/// Reads a mechanism of the application.
-///
-/// # Safety
-///
-/// Readable.
-pub unsafe fn mechanism(given: *const CK_MECHANISM) -> CK_MECHANISM {
-    // SAFETY: the caller's promise.
-    unsafe { given.read_unaligned() }
-}
-
-/// Returns the length in messages of a parameter that has this length in the application.
-pub const fn parameter_len(_: Parameter, len: u64) -> u64 {
-    len
-}
-
-/// Returns a parameter without pointers.
-///
-/// # Safety
-///
-/// Readable for `len` bytes.
-pub unsafe fn plain(_: Parameter, from: *const u8, len: u64, (): &Kept) -> &[u8] {
-    // SAFETY: the caller's promise.
-    unsafe { &*slice_from_raw_parts(from, len as usize) }
-}
-
-/// Copies structs of the application.
-///
-/// # Safety
-///
-/// Readable for as many structs as `to` has.
-pub unsafe fn copy(_: &Layout, first: *const u8, to: &mut [u8]) {
-    // SAFETY: the caller's promise.
-    unsafe { first.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
-}
-
-/// Returns the address of a field in one of the application's structs.
-///
-/// # Safety
-///
-/// `first` points to more than `index` structs.
-pub unsafe fn field(layout: &Layout, first: *mut u8, index: usize, at: usize) -> *mut u8 {
-    // SAFETY: inside the structs by the caller's promise.
-    unsafe { first.add(index * layout.size + at) }
-}
-
-/// Returns the bytes behind a pointer of a struct: `len` of them in messages.
-///
-/// # Safety
-///
-/// Readable.
-pub unsafe fn bytes<'a>(_: &Pointer, _: &[u8], from: *const u8, len: u64, _: &'a mut Vec<u8>) -> &'a [u8] {
-    // SAFETY: the caller's promise.
-    unsafe { &*slice_from_raw_parts(from, len as usize) }
-}
-
-/// Returns the bytes that a function wrote behind a pointer. An attribute had the first type and
-/// has the second one. `None` if the application has less room.
-pub const fn value<'a>(_: &Pointer, _: [u64; 2], _: u64, written: &'a [u8]) -> Option<Written<'a>> {
-    Some(written)
-}
-
-/// Returns the length that an attribute's value has in the application.
-pub const fn value_len(_: u64, len: u64) -> u64 {
-    len
-}
-
-/// Returns the length of an attribute's value for the application.
-pub const fn length(_: u64, written: &[u8]) -> Written<'_> {
-    written
-}
-
-/// Returns the parts of a value that a function wrote, and their places.
-pub fn parts<'a>(
-    place: *mut u8,
-    value: &'a [u8],
-    _: &[(usize, usize)],
-) -> impl Iterator<Item = (*mut u8, Written<'a>)> {
-    std::iter::once((place, value))
 }

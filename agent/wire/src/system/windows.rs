@@ -1,9 +1,9 @@
-//! Sockets, files and memory on Windows. The sockets never block: after a wait that exceeded the
+//! Sockets and files on Windows. The sockets never block: after a wait that exceeded the
 //! limit of a blocking one, Windows promises nothing of it.
 
 use std::fs::File;
 use std::io;
-use std::os::windows::io::{AsRawSocket, BorrowedSocket};
+use std::os::windows::io::AsSocket;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,12 +11,18 @@ use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 pub use std::net::TcpStream as Local;
-pub use std::os::windows::io::RawSocket as Descriptor;
+pub use std::os::windows::io::BorrowedSocket as Descriptor;
 
+/// How to receive.
+pub type Flags = u8;
+
+/// Waits until there is something.
+#[cfg(feature = "tls")]
+pub const WAIT: Flags = 0;
 /// Receives only what is there.
-pub const NOW: i32 = 1;
+pub const NOW: Flags = 1;
 /// Leaves the bytes to be received again.
-pub const PEEK: i32 = 2;
+pub const PEEK: Flags = 2;
 
 /// Fails: agents of this host have Unix sockets.
 pub fn connect(_: &Path) -> io::Result<Local> {
@@ -24,8 +30,8 @@ pub fn connect(_: &Path) -> io::Result<Local> {
 }
 
 /// Returns the descriptor of a socket.
-pub fn descriptor(stream: &impl AsRawSocket) -> Descriptor {
-    stream.as_raw_socket()
+pub fn descriptor(stream: &impl AsSocket) -> Descriptor<'_> {
+    stream.as_socket()
 }
 
 /// Opens a file. Returns whether it is a regular one.
@@ -35,19 +41,9 @@ pub fn open(path: &Path) -> io::Result<(File, bool)> {
     Ok((file, is_file))
 }
 
-/// Wipes bytes.
-pub fn wipe(bytes: &mut [u8]) {
-    for byte in bytes {
-        // SAFETY: the byte is writable. The compiler keeps a volatile write.
-        unsafe { std::ptr::from_mut(byte).write_volatile(0) };
-    }
-}
-
 /// Receives some bytes. 0 at the end.
-pub fn receive(socket: Descriptor, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+pub fn receive(socket: Descriptor<'_>, buffer: &mut [u8], flags: Flags) -> io::Result<usize> {
     let peek = if flags & PEEK == 0 { RecvFlags::empty() } else { RecvFlags::PEEK };
-    // SAFETY: the caller's socket is open.
-    let socket = unsafe { BorrowedSocket::borrow_raw(socket) };
     loop {
         match recv(socket, &mut *buffer, peek) {
             Ok((got, _)) => return Ok(got),
@@ -60,9 +56,7 @@ pub fn receive(socket: Descriptor, buffer: &mut [u8], flags: i32) -> io::Result<
 }
 
 /// Sends some bytes to a socket.
-pub fn transmit(socket: Descriptor, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the caller's socket is open.
-    let socket = unsafe { BorrowedSocket::borrow_raw(socket) };
+pub fn transmit(socket: Descriptor<'_>, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match send(socket, bytes, SendFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -74,7 +68,7 @@ pub fn transmit(socket: Descriptor, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// Waits for at most the time that the socket has for it. Fails like a blocking socket of Unix.
-fn wait(socket: BorrowedSocket<'_>, events: PollFlags, time: Timeout) -> io::Result<()> {
+fn wait(socket: Descriptor<'_>, events: PollFlags, time: Timeout) -> io::Result<()> {
     let limit = socket_timeout(socket, time)?;
     let limit = limit.map(|limit| Timespec {
         tv_sec: limit.as_secs().cast_signed(),

@@ -1,5 +1,5 @@
-//! The connections of the application: those that wait for the next call, and how new ones are made
-//! while agents end, stop and come back.
+//! The transport: the connections of the application. Some wait for the next call. New ones are
+//! made while agents end, stop and come back.
 //!
 //! Locks are taken in the order of the fields of [`Pool`], and no call of a socket happens under
 //! `link` or `idle`.
@@ -11,10 +11,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::{CK_RV, CKR_CRYPTOKI_NOT_INITIALIZED, CKR_DEVICE_ERROR, CKR_GENERAL_ERROR};
 use jeton_agent_wire::{self as wire, Application as Name, Reply, Request, Unfit};
+use jeton_words::error::{Error, Result};
+use jeton_words::general::Threads;
 
-use crate::connection::{Address, Connection, Lost, is_final};
+use address::Address;
+use connection::{Connection, Lost, is_final};
+
+use crate::system;
+
+mod address;
+pub mod connection;
+mod limits;
+#[cfg(feature = "tls")]
+mod tls;
 
 /// The time between two attempts to connect.
 pub const RETRY: Duration = Duration::from_millis(20);
@@ -24,9 +34,6 @@ const PROBE: Duration = Duration::from_millis(200);
 const ATTEMPT: Duration = Duration::from_secs(4);
 /// Connections that are kept for the next call. More are closed after their call.
 const KEPT: usize = 64;
-
-/// A code that is not `CKR_OK`.
-pub type Refusal = CK_RV;
 
 /// The connections of the application.
 #[derive(Default)]
@@ -43,6 +50,8 @@ pub struct Pool {
 /// What the agent knows the application by.
 #[derive(Default)]
 struct Link {
+    /// The parameters of `C_Initialize`.
+    parameters: Option<Box<str>>,
     addresses: Arc<[Address]>,
     /// How long a call waits for an agent that does not answer.
     patience: Duration,
@@ -53,6 +62,7 @@ struct Link {
     epoch: u64,
     /// When `C_Initialize` was called.
     since: Option<Instant>,
+    /// Whether the module may create no threads.
     single: bool,
     /// Since when no agent answers.
     lost: Option<Instant>,
@@ -85,6 +95,11 @@ struct Turn<'a>(&'a Pool);
 enum Failure {
     /// The agent, or TLS, refuses this client: another attempt fails too.
     Refused(String),
+    /// The agent says that it has no room for another connection of this client now.
+    Busy(String),
+    /// The agent closed the connection without an answer: it has no room, or it ends.
+    Closed(String),
+    /// No agent answers.
     Lost(String),
 }
 
@@ -94,8 +109,23 @@ impl Failure {
         if is_final(error) { Self::Refused(reason) } else { Self::Lost(reason) }
     }
 
+    fn busy(address: &Address) -> Self {
+        Self::Busy(format!("{address:?}: no room for another connection of this client"))
+    }
+
+    /// Returns the failure of the two that is more likely to pass.
+    fn or(self, other: Self) -> Self {
+        let rank = |failure: &Self| match failure {
+            Self::Busy(_) => 0,
+            Self::Closed(_) => 1,
+            Self::Lost(_) => 2,
+            Self::Refused(_) => 3,
+        };
+        if rank(&self) < rank(&other) { self } else { other }
+    }
+
     fn reason(&self) -> &str {
-        let (Self::Refused(reason) | Self::Lost(reason)) = self;
+        let (Self::Refused(reason) | Self::Busy(reason) | Self::Closed(reason) | Self::Lost(reason)) = self;
         reason
     }
 }
@@ -105,24 +135,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Pool {
-    /// Connects to the first agent that answers. `single` says that the module may create no
-    /// threads, and `is_again` that the parent of this process was an application. What is left of
-    /// the time that a call waits counts from `called`: another thread may have waited before.
-    pub fn start(
-        &self,
-        parameters: Option<&str>,
-        single: bool,
-        is_again: bool,
-        called: Instant,
-    ) -> Result<(), Refusal> {
+    /// Connects to the first agent that answers. The first `C_Initialize` of a process does not
+    /// wait, so that a missing agent shows at once.
+    pub fn start(&self, parameters: Option<&str>, threads: Threads) -> Result<()> {
         let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
-        let mut link = lock(&self.link);
-        let (addresses, epoch) = (addresses.into(), link.epoch);
-        *link = Link { addresses, patience, single, epoch, since: Some(Instant::now()), ..Link::default() };
-        drop(link);
-        // The first `C_Initialize` does not wait, so that a missing agent shows at once.
-        let waits = is_again || epoch > 0;
-        let time = if waits { patience.saturating_sub(called.elapsed()) } else { Duration::ZERO };
+        let is_first = {
+            let mut link = lock(&self.link);
+            let before = std::mem::take(&mut *link);
+            *link = Link {
+                addresses: addresses.into(),
+                patience,
+                epoch: before.epoch,
+                since: Some(Instant::now()),
+                single: threads == Threads::Forbidden,
+                // If another thread has just waited for these agents, this one does not wait too.
+                lost: before.lost.filter(|_| before.parameters.as_deref() == parameters),
+                tried: before.tried,
+                parameters: parameters.map(Into::into),
+                ..Link::default()
+            };
+            before.epoch == 0 && !system::is_child()
+        };
+        let time = if is_first { Duration::ZERO } else { patience };
         let linked = self.connect(time, time).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
@@ -132,7 +166,7 @@ impl Pool {
     /// Ends the application at the agent.
     pub fn end(&self) {
         self.is_open.store(false, Ordering::Release);
-        if let Ok(mut linked) = self.take_or_leave() {
+        if let Ok(mut linked) = self.take_within(Duration::ZERO, ATTEMPT) {
             let _ = linked.connection.ask(&Request::End);
         }
         lock(&self.link).name = None;
@@ -157,44 +191,57 @@ impl Pool {
     /// Returns a connection that no other call uses, within the time that a call waits. `start` is
     /// the start of the call. A call of before `C_Finalize` does not go on after the next
     /// `C_Initialize`.
-    pub fn take(&self, start: Instant) -> Result<Linked<'_>, Refusal> {
+    pub fn take(&self, start: Instant) -> Result<Linked<'_>> {
         let (since, patience) = {
             let link = lock(&self.link);
             (link.since, link.patience)
         };
         if since.is_some_and(|since| start < since) {
-            return Err(CKR_CRYPTOKI_NOT_INITIALIZED);
+            return Err(Error::NotInitialized);
         }
         let left = patience.saturating_sub(start.elapsed());
-        self.take_within(left, left)
+        self.take_within(left, left).map_err(|failure| self.failed(&failure))
     }
 
-    /// Returns a connection if an agent answers now. Otherwise what ends without an agent must not
-    /// go on at one that was only away: another connection begins another application.
-    pub fn take_or_leave(&self) -> Result<Linked<'_>, Refusal> {
-        let taken = self.take_within(Duration::ZERO, ATTEMPT);
-        if taken.is_err() {
-            let mut link = lock(&self.link);
-            (link.name, link.epoch) = (None, link.epoch + 1);
+    /// Returns a connection if an agent answers now. `None` if none does: what ends without an
+    /// agent must not go on at one that was only away, so another connection begins another
+    /// application. Waits for an agent that lives.
+    pub fn take_or_leave(&self, start: Instant) -> Result<Option<Linked<'_>>> {
+        loop {
+            match self.take_within(Duration::ZERO, ATTEMPT) {
+                Ok(linked) => return Ok(Some(linked)),
+                Err(Failure::Busy(_) | Failure::Closed(_)) if start.elapsed() < self.patience() => {
+                    thread::sleep(RETRY);
+                }
+                Err(failure @ (Failure::Busy(_) | Failure::Closed(_))) => return Err(self.failed(&failure)),
+                Err(Failure::Refused(_) | Failure::Lost(_)) => {
+                    let mut link = lock(&self.link);
+                    (link.name, link.epoch) = (None, link.epoch + 1);
+                    return Ok(None);
+                }
+            }
         }
-        taken
     }
 
-    fn take_within(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Refusal> {
+    /// Returns the error of a call without a connection. If the agents refuse this client, says so
+    /// once.
+    fn failed(&self, failure: &Failure) -> Error {
+        if let Failure::Refused(reason) = failure
+            && !std::mem::replace(&mut lock(&self.link).is_said, true)
+        {
+            refuse(reason);
+        }
+        Error::DeviceError
+    }
+
+    fn take_within(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Failure> {
         let epoch = lock(&self.link).epoch;
         while let Some(line) = { lock(&self.idle).pop() } {
             if line.epoch == epoch && !line.connection.channel.is_dead() {
                 return Ok(Linked { pool: self, line: Some(line) });
             }
         }
-        self.connect(time, turn).map_err(|failure| {
-            if let Failure::Refused(reason) = failure
-                && !std::mem::replace(&mut lock(&self.link).is_said, true)
-            {
-                refuse(&reason);
-            }
-            CKR_DEVICE_ERROR
-        })
+        self.connect(time, turn)
     }
 
     /// Connects to an agent, the one that answered last first, and joins the application there. If
@@ -246,7 +293,7 @@ impl Pool {
             (Arc::clone(&link.addresses), link.at)
         };
         let start = Instant::now();
-        let mut failure = Failure::Refused("no address".to_owned());
+        let mut failure = None;
         for at in (first..first + addresses.len()).map(|at| at % addresses.len()) {
             match self.link_to(&addresses[at]) {
                 Ok(line) => {
@@ -254,23 +301,31 @@ impl Pool {
                     (link.at, link.lost, link.tried, link.is_said) = (at, None, None, false);
                     return Ok(line);
                 }
-                // An agent that ended may come back, whatever the others say.
+                // An agent that lives is busy for a short time, and one that ended may come back,
+                // whatever the others say.
                 Err(other) => {
-                    if matches!(failure, Failure::Refused(_)) {
-                        failure = other;
-                    }
+                    failure = Some(match failure {
+                        Some(before) => other.or(before),
+                        None => other,
+                    });
                 }
             }
         }
+        let failure = failure.unwrap_or_else(|| Failure::Refused("no address".to_owned()));
         let mut link = lock(&self.link);
-        link.lost.get_or_insert(start);
+        if !matches!(failure, Failure::Busy(_)) {
+            link.lost.get_or_insert(start);
+        }
         link.tried = Some(Instant::now());
         Err(failure)
     }
 
     fn link_to(&self, address: &Address) -> Result<Line, Failure> {
         let open = || Connection::open(address).map_err(|error| Failure::of(address, &error));
-        let lost = |lost: Lost| Failure::of(address, &lost.error);
+        let lost = |lost: Lost| match Failure::of(address, &lost.error) {
+            Failure::Lost(reason) if lost.is_closed() => Failure::Closed(reason),
+            failure => failure,
+        };
         let (name, single, epoch) = {
             let link = lock(&self.link);
             (link.name, link.single, link.epoch)
@@ -283,6 +338,7 @@ impl Pool {
                     return Ok(Line { connection, epoch, longest });
                 }
                 Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
+                Reply::Busy => return Err(Failure::busy(address)),
                 // The agent has ended, or is another one.
                 _ => {}
             }
@@ -296,6 +352,7 @@ impl Pool {
                 Ok(Line { connection, epoch: link.epoch, longest })
             }
             Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
+            Reply::Busy => Err(Failure::busy(address)),
             _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
         }
     }
@@ -354,9 +411,9 @@ impl Drop for Linked<'_> {
 }
 
 /// Says on standard error why there is no agent: the code of `C_Initialize` does not.
-fn refuse(reason: &str) -> Refusal {
+fn refuse(reason: &str) -> Error {
     // The agent's words go to a terminal.
     let reason = reason.replace(char::is_control, " ");
     eprintln!("libjeton_client: no agent: {reason}");
-    CKR_GENERAL_ERROR
+    Error::GeneralError
 }

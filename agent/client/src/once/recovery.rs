@@ -4,29 +4,30 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use cryptoki_sys::{
-    CK_OBJECT_HANDLE, CK_SESSION_HANDLE, CKR_OK, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_NOT_LOGGED_IN,
-};
-use jeton_agent_wire::{self as wire, Answer, Argument, Call, Function, Request};
+use jeton_agent_wire::{self as wire, Answer, Call, Outcome, Reply, Request};
+use jeton_words::asynchronous::{Completed, Started};
+use jeton_words::derive::{Connection, Derived};
+use jeton_words::error::Error;
+use jeton_words::id::{ObjectHandle, SessionHandle, SlotId};
+use jeton_words::token::Function;
 use serde_bytes::Bytes;
 
-use super::message::{begin, encoded, exchange};
-use super::{Application, Held, Session, lock};
-use crate::connection::Lost;
-use crate::pool::Linked;
+use super::{Application, Held, Logins, Session, lock};
+use crate::transport::Linked;
+use crate::transport::connection::Lost;
 
 /// A session object that is a copy of a token object, and was not changed. OpenSSL's provider signs
 /// with such a copy and keeps its handle, so it is made again at another agent.
 pub(super) struct Copied {
-    pub(super) session: CK_SESSION_HANDLE,
+    pub(super) session: SessionHandle,
     /// The call of `C_CopyObject` that made it.
     call: Vec<u8>,
 }
 
 /// The bit of the handle of a token object.
-pub(super) const STORED: CK_OBJECT_HANDLE = 1 << 60;
+const STORED: u64 = 1 << 60;
 /// The bits of the handle of a session object that a login does not change.
-pub(super) const NUMBER: CK_OBJECT_HANDLE = (1 << 40) - 1;
+const NUMBER: u64 = (1 << 40) - 1;
 
 pub(super) struct Login {
     /// What logs in again at another agent.
@@ -36,53 +37,54 @@ pub(super) struct Login {
 }
 
 impl Application {
-    /// Keeps what makes a copy of a token object again, until it is changed or destroyed.
-    pub(super) fn note_copy(&self, held: &Held, call: &Call<'_>, answer: &Answer<'_>) {
+    /// Notes which session objects the application has after a call in a session.
+    pub(super) fn note_objects(&self, held: &Held, call: &Call<'_>, outcome: &Outcome<'_>) {
+        for handle in made(outcome) {
+            if handle.0 & STORED == 0 {
+                self.last_object.fetch_max(handle.0 & NUMBER, Ordering::AcqRel);
+            }
+        }
         let copies = || lock(&self.copies);
-        match (call.function, &call.arguments[..], &answer.outputs[..]) {
-            _ if answer.code != CKR_OK => {}
-            (Function::C_CopyObject, [Argument::Number(source), ..], [handle]) if source & STORED != 0 => {
-                let handle = handle[..].try_into().map_or(STORED, u64::from_ne_bytes);
-                if let (0, Some(call)) = (handle & STORED, encoded(call)) {
-                    copies().insert((held.slot, handle), Copied { session: held.handle, call });
+        match (call, outcome) {
+            // What makes a copy of a token object again, until it is changed or destroyed.
+            (Call::C_CopyObject { object, .. }, Outcome::C_CopyObject { result, .. })
+                if object.0 & STORED != 0 && result.0 & STORED == 0 =>
+            {
+                if let Some(call) = encoded(call) {
+                    copies().insert((held.slot, result.0), Copied { session: held.handle, call });
                 }
             }
-            (
-                Function::C_SetAttributeValue | Function::C_DestroyObject,
-                [Argument::Number(handle), ..],
-                _,
-            ) => {
-                copies().remove(&(held.slot, *handle));
+            (Call::C_SetAttributeValue { object, .. } | Call::C_DestroyObject { object, .. }, _) => {
+                copies().remove(&(held.slot, object.0));
             }
             // The private session objects end with the login.
-            (Function::C_Logout, ..) => copies().retain(|(slot, _), _| *slot != held.slot),
+            (Call::C_Logout { .. }, _) => copies().retain(|(slot, _), _| *slot != held.slot),
             _ => {}
         }
     }
 
     /// Returns whether the application has no session objects on a token but such that can be made
     /// again.
-    fn has_only_copies(&self, slot: u64, objects: u64) -> bool {
+    fn has_only_copies(&self, slot: SlotId, objects: u64) -> bool {
         objects == 0 || lock(&self.copies).keys().filter(|(at, _)| *at == slot).count() as u64 >= objects
     }
 
     /// Carries out a call of this module's own, which makes the session object with this handle
     /// again unless it is 0. Without a session, the call opens one. Fails with `None` if the call
     /// fails.
-    fn carry_out<'a>(
+    fn repeat<'a>(
         &self,
         linked: &'a mut Linked<'_>,
         session: u64,
-        object: CK_OBJECT_HANDLE,
+        object: u64,
         call: &[u8],
     ) -> Result<Answer<'a>, Option<Lost>> {
-        let connection = &mut linked.connection;
         let generation = if session == 0 { self.open_again() } else { 0 };
-        begin(connection, (session, generation), 1, object).map_err(|_| None)?;
-        connection.frame().extend(call);
-        wire::finish(connection.frame()).map_err(|_| None)?;
-        let mut answers = exchange(connection, 1, Some(self.pool.patience())).map_err(Some)?;
-        answers.pop().filter(|answer| answer.code == CKR_OK).ok_or(None)
+        linked.connection.begin((session, generation), 1, object).map_err(|_| None)?;
+        linked.connection.frame().extend(call);
+        linked.finish().map_err(|_| None)?;
+        let answers = linked.connection.exchange_calls(1, Some(self.pool.patience()));
+        answers.map_err(Some)?.pop().filter(|answer| answer.error().is_none()).ok_or(None)
     }
 
     /// Makes the copies of a session again. Fails with `None` if one cannot be made.
@@ -93,9 +95,9 @@ impl Application {
             of_session.map(|((_, handle), copied)| (*handle, copied.call.clone())).collect()
         };
         for (object, call) in copies {
-            let answer = self.carry_out(linked, session, object, &call)?;
-            if answer.outputs.first().map(|handle| &handle[..]) != Some(&object.to_ne_bytes()[..]) {
-                return Err(None);
+            match self.repeat(linked, session, object, &call)?.outcome {
+                Ok(Outcome::C_CopyObject { result, .. }) if result.0 == object => {}
+                _ => return Err(None),
             }
         }
         Ok(())
@@ -124,9 +126,9 @@ impl Application {
     /// another session. A session that another thread uses is opened by that thread.
     pub(super) fn reopen_owners(
         &self,
-        slot: u64,
+        slot: SlotId,
         linked: &mut Linked,
-        logins: &mut HashMap<u64, Login>,
+        logins: &mut Logins,
     ) -> Result<(), Option<Lost>> {
         let owners: Vec<_> = {
             let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
@@ -149,19 +151,18 @@ impl Application {
         held: &Held,
         session: &mut Session,
         linked: &mut Linked,
-        logins: &mut HashMap<u64, Login>,
+        logins: &mut Logins,
     ) -> Result<(), Option<Lost>> {
-        let pointers = [false, false, true].map(Argument::Pointer);
-        let arguments = [Argument::Number(held.slot), Argument::Number(session.flags)];
-        let arguments = arguments.into_iter().chain(pointers).collect();
-        let call = Call { function: Function::C_OpenSession, arguments };
-        let opened = {
-            let answer = self.carry_out(linked, 0, 0, &encoded(&call).ok_or(None)?)?;
-            // The other agent may have another token in this slot.
-            answer.kept.filter(|serial| serial[..] == held.serial).ok_or(None)?;
-            let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
-            u64::from_ne_bytes(bytes.ok_or(None)?)
+        let Held { slot, access, asynchronous, .. } = *held;
+        let call = encoded(&Call::C_OpenSession { slot, access, asynchronous }).ok_or(None)?;
+        let (opened, serial) = match super::opened(self.repeat(linked, 0, 0, &call)?) {
+            Ok(Ok(opened)) => opened,
+            _ => return Err(None),
         };
+        // The other agent may have another token in this slot.
+        if serial != held.serial {
+            return Err(None);
+        }
         resume(logins, linked, held.slot, opened).map_err(Some)?;
         self.copy_again(held, opened, linked)?;
         self.note_opened();
@@ -173,20 +174,15 @@ impl Application {
 }
 
 /// Keeps the ticket of a login until the logout.
-pub(super) fn note_login(
-    logins: &mut HashMap<u64, Login>,
-    held: &Held,
-    function: Function,
-    answer: &Answer<'_>,
-) {
-    match (function, answer.code, answer.kept) {
+pub(super) fn note_login(logins: &mut Logins, held: &Held, function: Function, answer: &Answer<'_>) {
+    match (function, answer.error(), answer.kept) {
         // Also if the answer to the login was lost, or the PIN is another one now.
-        (Function::C_Login, CKR_OK | CKR_USER_ALREADY_LOGGED_IN, Some(ticket))
-        | (Function::C_SetPIN, CKR_OK, Some(ticket)) => {
+        (Function::C_Login, None | Some(Error::UserAlreadyLoggedIn), Some(ticket))
+        | (Function::C_SetPIN, None, Some(ticket)) => {
             let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
             logins.insert(held.slot, login);
         }
-        (Function::C_Logout, CKR_OK, _) => {
+        (Function::C_Logout, None, _) => {
             logins.remove(&held.slot);
         }
         _ => {}
@@ -194,21 +190,57 @@ pub(super) fn note_login(
 }
 
 /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
-/// next call fails with the code that says so. Fails if the agent cannot log in now: it has closed
+/// next call fails with the error that says so. Fails if the agent cannot log in now: it has closed
 /// the session.
 pub(super) fn resume(
-    logins: &mut HashMap<u64, Login>,
+    logins: &mut Logins,
     linked: &mut Linked<'_>,
-    slot: u64,
+    slot: SlotId,
     session: u64,
 ) -> Result<(), Lost> {
     let epoch = linked.epoch;
     let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != epoch) else { return Ok(()) };
     match linked.connection.ask(&Request::Resume { session, ticket: Bytes::new(&login.ticket) })? {
-        CKR_OK | CKR_USER_NOT_LOGGED_IN => {
+        Reply::Resumed(Ok(()) | Err(Error::UserNotLoggedIn)) => {
             login.epoch = epoch;
             Ok(())
         }
         _ => Err(Lost::malformed()),
     }
+}
+
+/// Returns the objects that a call has made.
+fn made(outcome: &Outcome<'_>) -> Vec<ObjectHandle> {
+    match outcome {
+        Outcome::C_CreateObject { result, .. }
+        | Outcome::C_CopyObject { result, .. }
+        | Outcome::C_UnwrapKey { result, .. }
+        | Outcome::C_UnwrapKeyAuthenticated { result, .. }
+        | Outcome::C_DecapsulateKey { result, .. }
+        | Outcome::C_GenerateKey { result: Started::Done(result), .. } => vec![*result],
+        Outcome::C_GenerateKeyPair { result: Started::Done((public, private)), .. } => {
+            vec![*public, *private]
+        }
+        Outcome::C_EncapsulateKey { result: (_, key), .. } => key.iter().copied().collect(),
+        Outcome::C_AsyncComplete { result: Completed { object, additional }, .. } => {
+            additional.iter().chain([object]).copied().collect()
+        }
+        Outcome::C_DeriveKey { result, more } => {
+            let keys = match result {
+                Ok(Derived::Key(key) | Derived::Master(key, _)) => vec![*key],
+                Ok(Derived::Connection(Connection { macs, keys, .. })) => {
+                    [macs, keys].into_iter().flatten().flatten().copied().collect()
+                }
+                Ok(Derived::Output(_)) | Err(_) => Vec::new(),
+            };
+            more.iter().flatten().copied().chain(keys).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the bytes of a call. `None` if it does not fit into a message.
+fn encoded(call: &Call<'_>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    wire::append(call, &mut bytes).ok().map(|()| bytes)
 }

@@ -1,0 +1,148 @@
+//! What is certain without asking the agent: an `Init` function that succeeded before, and the
+//! length of a signature.
+//!
+//! An `Init` function whose outcome is certain is not sent: it travels with the next call of its
+//! session. It is certain if the same call succeeded in this session before, and the application
+//! has changed no object and no login since.
+
+use jeton_agent_wire::call::{Data, OutputRoom};
+use jeton_agent_wire::{self as wire, Call, Outcome};
+use jeton_words::cipher::AeadScheme;
+use jeton_words::operation::Signed;
+use jeton_words::token::Function;
+
+/// What a session need not ask.
+#[derive(Default)]
+pub struct Certain {
+    /// The calls that travel with the next one: their operations, and the calls.
+    waiting: Vec<(usize, Vec<u8>)>,
+    /// The `Init` function that succeeded last, for each operation.
+    known: [Known; 6],
+    /// The call of an `Init` function.
+    call: Vec<u8>,
+    /// The ciphers of the last message-based encryption and decryption that began.
+    ciphers: [Option<AeadScheme>; 2],
+}
+
+/// An `Init` function that succeeded.
+#[derive(Default)]
+struct Known {
+    call: Vec<u8>,
+    /// The state of the application in which it succeeded.
+    certainty: u64,
+    /// The answer to a question for the length of the signature. The length of a signature can
+    /// depend on the buffer.
+    signature: Option<usize>,
+}
+
+/// The position of the signature operation.
+const SIGN: usize = 1;
+
+/// The position of a message-based encryption. A decryption follows.
+const MESSAGES: usize = 8;
+
+/// Returns the position of the operation that an `Init` function starts, if it may travel later.
+fn starts(call: &Call<'_>) -> Option<usize> {
+    match call {
+        Call::C_DigestInit { .. } => Some(0),
+        Call::C_SignInit { .. } => Some(SIGN),
+        Call::C_VerifyInit { .. } => Some(2),
+        Call::C_EncryptInit { .. } => Some(4),
+        Call::C_DecryptInit { .. } => Some(5),
+        _ => None,
+    }
+}
+
+impl Certain {
+    /// Returns the outcome of a call if it is certain. An `Init` function then waits for the next
+    /// call. `certainty` changes whenever such a function may have another outcome, and `active`
+    /// has a bit for each active operation.
+    pub fn answer(&mut self, call: &Call<'_>, certainty: u64, active: u16) -> Option<Outcome<'static>> {
+        if let Call::C_Sign { out: OutputRoom::Length, .. } = call {
+            let (session, data, out) = ((), (), Data::default());
+            let result = Signed::Bytes(self.known[SIGN].signature.filter(|_| self.waits(SIGN))?);
+            return Some(Outcome::C_Sign { result, session, data, out });
+        }
+        let operation = starts(call)?;
+        self.call.clear();
+        wire::append(call, &mut self.call).ok()?;
+        let known = &self.known[operation];
+        let is_free = active >> operation & 1 == 0 && !self.waits(operation);
+        let holds = known.certainty == certainty && known.call == self.call;
+        if !is_free || !holds || self.waiting.len() + 1 == wire::MAX_CALLS {
+            return None;
+        }
+        self.waiting.push((operation, std::mem::take(&mut self.call)));
+        let (result, session, mechanism, key) = ((), (), (), ());
+        Some(match operation {
+            0 => Outcome::C_DigestInit { result, session, mechanism },
+            SIGN => Outcome::C_SignInit { result, session, mechanism, key },
+            2 => Outcome::C_VerifyInit { result, session, mechanism, key },
+            4 => Outcome::C_EncryptInit { result, session, mechanism, key },
+            _ => Outcome::C_DecryptInit { result, session, mechanism, key },
+        })
+    }
+
+    fn waits(&self, operation: usize) -> bool {
+        self.waiting.iter().any(|(other, _)| *other == operation)
+    }
+
+    /// Returns the cipher of the active operation that a message-based function continues. `active`
+    /// has a bit for each active operation.
+    pub fn cipher(&self, function: Function, active: u16) -> Option<AeadScheme> {
+        use Function as F;
+        let direction = match function {
+            F::C_EncryptMessage
+            | F::C_EncryptMessageBegin
+            | F::C_EncryptMessageNext
+            | F::C_EncryptMessageEnd => 0,
+            F::C_DecryptMessage
+            | F::C_DecryptMessageBegin
+            | F::C_DecryptMessageNext
+            | F::C_DecryptMessageEnd => 1,
+            _ => return None,
+        };
+        self.ciphers[direction].filter(|_| active >> (MESSAGES + direction) & 1 == 1)
+    }
+
+    /// Returns the calls that travel with the next one.
+    pub fn waiting(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.waiting.iter().map(|(_, call)| &call[..])
+    }
+
+    /// Forgets the calls that travel with the next one.
+    pub fn drop_waiting(&mut self) {
+        if let Some((_, call)) = self.waiting.drain(..).next_back() {
+            // Its memory is for the next one.
+            self.call = call;
+        }
+    }
+
+    /// Notes that the call failed that waits at this position: another process changed the token.
+    pub fn forget(&mut self, position: usize) {
+        if let Some((operation, _)) = self.waiting.get(position) {
+            self.known[*operation] = Known::default();
+        }
+    }
+
+    /// Notes the answer to a call for which there was no certain one.
+    pub fn note(&mut self, call: &Call<'_>, outcome: &Outcome<'_>, certainty: u64) {
+        if let Some(operation) = starts(call) {
+            let known = &mut self.known[operation];
+            std::mem::swap(&mut known.call, &mut self.call);
+            (known.certainty, known.signature) = (certainty, None);
+        }
+        match call {
+            Call::C_MessageEncryptInit { mechanism, .. } => self.ciphers[0] = mechanism.info.aead(),
+            Call::C_MessageDecryptInit { mechanism, .. } => self.ciphers[1] = mechanism.info.aead(),
+            _ => {}
+        }
+        if let (
+            Call::C_Sign { out: OutputRoom::Length, .. },
+            Outcome::C_Sign { result: Signed::Bytes(len), .. },
+        ) = (call, outcome)
+        {
+            self.known[SIGN].signature = Some(*len);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What the agent asks of Linux that no safe library offers: who is at the other end of a socket,
+//! a socket of another process, and a limit of the heap. The agent itself has no unsafe code.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+const MOST_GROUPS: usize = 65_536;
+
+/// A process that connected, as it was then.
+#[derive(Debug, Clone, Copy)]
+pub struct Credentials {
+    /// Its number; 0 if the agent cannot see it, because it is in another container. The type of
+    /// rustix has no such process.
+    pub process: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// Returns the process, the user and the group that connected.
+pub fn credentials(stream: &UnixStream) -> io::Result<Credentials> {
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `found` is writable for `len` bytes, and `len` is a valid place.
+    let outcome = unsafe {
+        let to = (&raw mut found).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len)
+    };
+    let libc::ucred { pid, uid, gid } = found;
+    if outcome == 0 {
+        Ok(Credentials { process: pid.cast_unsigned(), uid, gid })
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Returns the supplementary groups of the process that connected. `None` if the host does not give
+/// them, as an emulator of another architecture: QEMU has a buffer for one group only.
+pub fn groups(stream: &UnixStream) -> io::Result<Option<Vec<u32>>> {
+    let mut groups = vec![0u32; 64];
+    loop {
+        let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+        // SAFETY: the buffer is writable for `len` bytes, and `len` is a valid place.
+        let outcome = unsafe {
+            let to = groups.as_mut_ptr().cast();
+            libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, to, &raw mut len)
+        };
+        if outcome == 0 {
+            groups.truncate(len as usize / size_of::<u32>());
+            return Ok(Some(groups));
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::ERANGE) if groups.len() < MOST_GROUPS => groups.resize(MOST_GROUPS, 0),
+            Some(libc::ERANGE | libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(None),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Returns a descriptor of the process that connected. `None` on Linux before 6.5, which only has
+/// its number.
+pub fn process(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    /// Not in libc for every architecture.
+    const SO_PEERPIDFD: libc::c_int = 77;
+    let mut process: RawFd = -1;
+    let mut len = size_of::<RawFd>() as libc::socklen_t;
+    // SAFETY: `process` is writable for `len` bytes, and `len` is a valid place.
+    let outcome = unsafe {
+        let to = (&raw mut process).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut len)
+    };
+    if outcome == 0 {
+        // SAFETY: the kernel made this descriptor for the caller.
+        return Ok(Some(unsafe { OwnedFd::from_raw_fd(process) }));
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        error => Err(error),
+    }
+}
+
+/// The length in bytes from which memory goes back to the system when it is freed. By default glibc
+/// raises it to 32 MiB, and keeps the long messages of each of its arenas after their client left.
+const RETURNED: libc::c_int = 128 * 1024;
+
+/// Gives long memory back to the system when it is freed.
+pub fn return_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt(3) takes numbers and has no other precondition.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, RETURNED)
+    };
+}
+
+/// The first descriptor of a socket that systemd passes.
+const FIRST_PASSED: RawFd = 3;
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Returns the socket that systemd passes to this process (sd_listen_fds(3)), at the first call. A
+/// peer of a TCP socket would be a user of this host.
+pub fn passed_socket() -> Result<Option<UnixListener>, String> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID") != Some(std::process::id()) || IS_TAKEN.swap(true, Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let is_one = number("LISTEN_FDS") == Some(1);
+    // SAFETY: only borrowed, and the number of no descriptor is an error of the calls.
+    let socket = unsafe { BorrowedFd::borrow_raw(FIRST_PASSED) };
+    if !is_one
+        || sockopt::socket_domain(socket) != Ok(AddressFamily::UNIX)
+        || sockopt::socket_type(socket) != Ok(SocketType::STREAM)
+        || sockopt::socket_acceptconn(socket) != Ok(true)
+    {
+        return Err("LISTEN_FDS: systemd has to pass one Unix socket (ListenStream=/PATH)".to_owned());
+    }
+    // SAFETY: an open socket, and nothing else uses it: another call returns above.
+    Ok(Some(unsafe { UnixListener::from_raw_fd(FIRST_PASSED) }))
+}

@@ -1,0 +1,208 @@
+//! The memory that a hostile message gets.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use jeton_agent_wire::{Answer, Call, append, decode};
+use serde::Serialize;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Counts the bytes of this thread.
+struct Counting;
+
+fn count(bytes: isize) {
+    LIVE.set(LIVE.get() + bytes);
+    MOST.set(MOST.get().max(LIVE.get()));
+}
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Decodes a call. Returns whether it is one.
+fn is_bounded(message: &[u8]) -> bool {
+    let before = LIVE.get();
+    MOST.set(before);
+    let is_call = decode::<Call<'_>>(message).is_ok();
+    let most = MOST.get() - before;
+    assert!(most <= 2 * message.len() as isize + (64 << 10), "{most} bytes for {}", message.len());
+    assert_eq!(LIVE.get(), before);
+    is_call
+}
+
+fn bytes(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    append(value, &mut bytes).expect("a message");
+    bytes
+}
+
+/// Returns the number with which calls of a function begin. The functions of the table follow four
+/// calls that have no row there.
+fn number(name: &str) -> u8 {
+    let place = jeton_words::token::Function::ALL.iter().position(|function| function.name() == name);
+    place.expect("a function") as u8 + 2
+}
+
+const LABEL: u8 = 3;
+const BYTES: u8 = 0;
+const TEMPLATE: u8 = 1;
+/// An attribute with an empty value: two numbers and a length.
+const SHORT: [u8; 3] = [LABEL, BYTES, 0];
+/// An attribute that has a template.
+const NESTED: [u8; 2] = [LABEL, TEMPLATE];
+
+/// Returns a list with a length that may be another one.
+fn list(count: u64, items: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    bytes(&count).into_iter().chain(items.into_iter().flatten()).collect()
+}
+
+fn create(template: &[u8]) -> Vec<u8> {
+    [&[number("C_CreateObject")], template].concat()
+}
+
+fn full() -> Vec<u8> {
+    list(1024, (0..1024).map(|_| SHORT.to_vec()))
+}
+
+/// Returns a template with templates in it down to this depth, each with one attribute and a
+/// length of `count`.
+fn deep(depth: usize, count: u64) -> Vec<u8> {
+    (0..depth).fold(list(1, [SHORT.to_vec()]), |below, _| list(count, [[&NESTED[..], &below].concat()]))
+}
+
+#[test]
+fn a_template_has_at_most_1024_attributes() {
+    assert!(is_bounded(&create(&full())));
+    let one_more = list(1025, (0..1025).map(|_| SHORT.to_vec()));
+    assert!(!is_bounded(&create(&one_more)));
+    // Together with those of the templates in it.
+    let halves = |inner: usize| {
+        let inner = list(inner as u64, (0..inner).map(|_| SHORT.to_vec()));
+        list(512, (0..511).map(|_| SHORT.to_vec()).chain([[&NESTED[..], &inner].concat()]))
+    };
+    assert!(is_bounded(&create(&halves(512))));
+    assert!(!is_bounded(&create(&halves(513))));
+    for count in [1024, 1025, 1 << 20, u64::MAX] {
+        assert!(!is_bounded(&create(&list(count, [SHORT.to_vec()]))));
+    }
+    // A list that ends early, and the next message.
+    assert!(is_bounded(&create(&full())));
+}
+
+#[test]
+fn templates_have_at_most_four_levels_of_templates() {
+    assert!(is_bounded(&create(&deep(4, 1))));
+    for depth in [5, 6, 100, 1000] {
+        assert!(!is_bounded(&create(&deep(depth, 1))), "{depth}");
+    }
+    for count in [1024, 600, 500, 205] {
+        assert!(!is_bounded(&create(&deep(4, count))), "{count}");
+    }
+    assert!(is_bounded(&create(&deep(4, 1))));
+}
+
+#[test]
+fn several_templates_have_bounded_memory() {
+    let aes = [0x80, 0x21, 0];
+    let pair = [&[number("C_GenerateKeyPair")][..], &aes, &full(), &full()].concat();
+    assert!(is_bounded(&pair));
+    let derive = |templates: &[u8]| [&[3][..], &aes, &[1], &list(0, []), templates].concat();
+    assert!(is_bounded(&derive(&list(64, (0..64).map(|_| list(1, [SHORT.to_vec()]))))));
+    assert!(is_bounded(&derive(&list(1, [deep(4, 1)]))));
+    assert!(!is_bounded(&derive(&list(65, (0..65).map(|_| vec![0])))));
+    assert!(!is_bounded(&derive(&list(64, (0..64).map(|_| full())))));
+}
+
+#[test]
+fn the_parts_of_a_parameter_are_counted() {
+    // CKM_SP800_108_COUNTER_KDF with the PRF CKM_AES_CMAC.
+    let derive = |count: u64, fields: usize| {
+        let fields = list(count, (0..fields).map(|_| vec![0, 0]));
+        let rest = [&fields[..], &[0, 1], &list(0, []), &list(0, [])].concat();
+        [&[3, 0xac, 0x07, params("Sp800_108"), 1][..], &rest].concat()
+    };
+    assert!(is_bounded(&derive(64, 64)));
+    for (count, fields) in [(65, 65), (1 << 30, 1), (u64::MAX, 0)] {
+        assert!(!is_bounded(&derive(count, fields)));
+    }
+}
+
+/// Returns the number of a parameter.
+fn params(name: &str) -> u8 {
+    use jeton_words::params::Params;
+    let empty: Box<[u8]> = Box::default();
+    let params = match name {
+        "Sp800_108" => {
+            Params::Sp800_108 { prf: jeton_words::shape::MacFunction::AesCmac, fields: Vec::new(), iv: empty }
+        }
+        _ => Params::Data(empty),
+    };
+    bytes(&params)[0]
+}
+
+#[test]
+fn a_long_value_is_copied_once() {
+    let data = vec![7; 1 << 20];
+    let concatenate = [&[3, 0xe2, 0x06, params("Data")][..], &list(1 << 20, [data.clone()])].concat();
+    let call = [&concatenate[..], &[1], &list(0, []), &list(0, [])].concat();
+    assert!(is_bounded(&call));
+    for len in [(1 << 20) + 1, 1 << 40, u64::MAX] {
+        let digest = [&[number("C_DigestUpdate")][..], &list(len, [data.clone()])].concat();
+        assert!(!is_bounded(&digest), "{len}");
+    }
+}
+
+#[test]
+fn attributes_to_read_are_counted() {
+    let read = |asked: &[u8]| [&[2, 1][..], asked].concat();
+    let room = |count: u64, rooms: Vec<u8>| [vec![LABEL, 2, 24], list(count, [rooms])].concat();
+    assert!(is_bounded(&read(&list(1024, (0..1024).map(|_| vec![LABEL, 0])))));
+    assert!(!is_bounded(&read(&list(1025, (0..1025).map(|_| vec![LABEL, 0])))));
+    assert!(is_bounded(&read(&list(1, [room(1023, vec![0; 1023])]))));
+    assert!(!is_bounded(&read(&list(1, [room(1024, vec![0; 1024])]))));
+    let deep = (0..100_000).fold(Vec::new(), |mut below, _| {
+        below.extend([2, 24, 1]);
+        below
+    });
+    assert!(!is_bounded(&read(&list(1, [[vec![LABEL], deep].concat()]))));
+}
+
+/// Messages with random changes, of all functions.
+#[test]
+fn random_messages_have_bounded_memory() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |most: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) as usize % most
+    };
+    let mut calls = 0;
+    for round in 0..200_000 {
+        let len = 1 + random(64);
+        let small = round % 2 == 0;
+        let mut message: Vec<u8> = (0..len).map(|_| random(if small { 4 } else { 256 }) as u8).collect();
+        message[0] = random(110) as u8;
+        calls += usize::from(is_bounded(&message));
+        let _ = decode::<Answer<'_>>(&message);
+    }
+    assert!(calls > 1000, "{calls}");
+}

@@ -1,0 +1,100 @@
+//! Lists in messages. A peer that says that it sends many items gets no memory for them.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// The greatest number of attributes in a template, together with those of the templates in it.
+pub const MAX_ATTRIBUTES: usize = 1024;
+/// The greatest depth of the templates in a template.
+pub const MAX_DEPTH: usize = 4;
+
+/// Decodes a list of at most this number of items.
+pub fn at_most<'de, const MOST: usize, T, D>(from: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    from.deserialize_seq(Items { takes: |count| count <= MOST, items: PhantomData })
+}
+
+thread_local! {
+    /// The number of items that the lists may still have that this thread decodes; `None` outside
+    /// of them.
+    static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The number of these lists that are not complete.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Decodes lists that may have [`MAX_ATTRIBUTES`] items together.
+pub fn together<T>(decode: impl FnOnce() -> T) -> T {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            LEFT.set(None);
+            DEPTH.set(0);
+        }
+    }
+    if LEFT.get().is_some() {
+        return decode();
+    }
+    let _end = End;
+    LEFT.set(Some(MAX_ATTRIBUTES));
+    decode()
+}
+
+/// Decodes a list whose items may have lists of the same type in them: [`MAX_ATTRIBUTES`] items
+/// together, with [`MAX_DEPTH`] lists below the first one.
+pub fn nested<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    together(|| {
+        let depth = DEPTH.get();
+        if depth > MAX_DEPTH {
+            return Err(D::Error::custom("a list that is too deep"));
+        }
+        DEPTH.set(depth + 1);
+        let list = from.deserialize_seq(Items { takes: take_left, items: PhantomData });
+        DEPTH.set(depth);
+        list
+    })
+}
+
+/// Counts the items of a list. Returns whether it may have this number.
+fn take_left(count: usize) -> bool {
+    let left = LEFT.get().and_then(|left| left.checked_sub(count));
+    LEFT.set(Some(left.unwrap_or(0)));
+    left.is_some()
+}
+
+struct Items<T> {
+    /// Returns whether the list may have this number of items. It is asked before the first item is
+    /// decoded: each list in an item could say that it has as many.
+    takes: fn(usize) -> bool,
+    items: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("a short list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        let count = items.size_hint().ok_or_else(|| A::Error::custom("a list without its length"))?;
+        if !(self.takes)(count) {
+            return Err(A::Error::invalid_length(count, &self));
+        }
+        let mut all = Vec::with_capacity(count);
+        while let Some(item) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(all)
+    }
+}
