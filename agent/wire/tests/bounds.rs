@@ -4,6 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use jeton_agent_wire::{Answer, Call, append, decode};
+use jeton_words::cipher::GcmParams;
+use jeton_words::params::Params;
+use jeton_words::shape::MacFunction;
 use serde::Serialize;
 
 thread_local! {
@@ -147,12 +150,9 @@ fn the_parts_of_a_parameter_are_counted() {
 
 /// Returns the number of a parameter.
 fn params(name: &str) -> u8 {
-    use jeton_words::params::Params;
     let empty: Box<[u8]> = Box::default();
     let params = match name {
-        "Sp800_108" => {
-            Params::Sp800_108 { prf: jeton_words::shape::MacFunction::AesCmac, fields: Vec::new(), iv: empty }
-        }
+        "Sp800_108" => Params::Sp800_108 { prf: MacFunction::AesCmac, fields: Vec::new(), iv: empty },
         _ => Params::Data(empty),
     };
     bytes(&params)[0]
@@ -160,10 +160,18 @@ fn params(name: &str) -> u8 {
 
 #[test]
 fn a_long_value_is_copied_once() {
+    // CKM_CONCATENATE_BASE_AND_DATA, whose data has a limit.
+    let concatenate = |len: usize| {
+        let data = list(len as u64, [vec![7; len]]);
+        [&[3, 0xe2, 0x06, params("Data")][..], &data, &[1], &list(0, []), &list(0, [])].concat()
+    };
+    assert!(is_bounded(&concatenate(1 << 16)));
+    assert!(!is_bounded(&concatenate((1 << 16) + 1)));
+    // The additional data of CKM_AES_GCM may be longer.
     let data = vec![7; 1 << 20];
-    let concatenate = [&[3, 0xe2, 0x06, params("Data")][..], &list(1 << 20, [data.clone()])].concat();
-    let call = [&concatenate[..], &[1], &list(0, []), &list(0, [])].concat();
-    assert!(is_bounded(&call));
+    let gcm = GcmParams { nonce: &[7; 12], aad: &data, tag_len: 16 }.scheme().expect("memory");
+    let gcm = [&[0x87, 0x21][..], &bytes(&Params::Cipher(gcm))].concat();
+    assert!(is_bounded(&[&[number("C_EncryptInit")][..], &gcm, &[1]].concat()));
     for len in [(1 << 20) + 1, 1 << 40, u64::MAX] {
         let digest = [&[number("C_DigestUpdate")][..], &list(len, [data.clone()])].concat();
         assert!(!is_bounded(&digest), "{len}");
