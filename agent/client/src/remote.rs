@@ -11,6 +11,7 @@ use jeton_agent_wire::{Call, Malformed, Outcome};
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
 use jeton_words::attribute::ULONG;
+use jeton_words::bounded::List;
 use jeton_words::cipher::AeadScheme;
 use jeton_words::derive::{Additional, Derived};
 use jeton_words::error::{Error, Result};

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
-use jeton_words::bounded::{at_most, nested, together};
+use jeton_words::bounded::{List, MAX_ITEMS, at_most, nested, together};
 use jeton_words::derive::Derived;
 use jeton_words::error::Error;
 use jeton_words::functions;
@@ -28,7 +28,7 @@ use serde_bytes::Bytes;
 
 /// The greatest number of handles that one call of `C_FindObjects` returns. A client that wants
 /// more calls again.
-pub const MAX_HANDLES: usize = 1 << 13;
+pub const MAX_HANDLES: usize = MAX_ITEMS;
 
 /// The session of the request. It needs no bytes.
 #[derive(Clone, Copy, Serialize, Deserialize)]
