@@ -149,6 +149,16 @@ macro_rules! slot {
     }};
 }
 
+macro_rules! room {
+    (Output $argument:ident) => {
+        Some(*$argument)
+    };
+    ($other:ident $argument:ident) => {{
+        let _ = $argument;
+        None
+    }};
+}
+
 macro_rules! make {
     ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
         /// A call of a function.
@@ -188,6 +198,15 @@ macro_rules! make {
                     $(Self::$function { $($argument),* } => {
                         None$(.or(mechanism!($kind $argument)))*
                     })*
+                }
+            }
+
+            /// Returns the room for the output of a function that has one.
+            pub fn room(&self) -> Option<OutputRoom> {
+                match self {
+                    Self::Refused { .. } | Self::Clear(_) => None,
+                    Self::C_GetAttributeValue { .. } | Self::C_DeriveKey { .. } => None,
+                    $(Self::$function { $($argument),* } => None$(.or(room!($kind $argument)))*,)*
                 }
             }
 
