@@ -62,12 +62,18 @@ impl Module {
     ) -> Result<Derived> {
         let call = || Call::of("C_DeriveKey", Some(mechanism), std::slice::from_ref(&base));
         let work = |_, _| self.derive_all(session, mechanism, base, template, more);
-        let derived = self.record_call(session, call(), work)?;
-        // Each further key of the call gets its own audit record.
-        for key in more.iter().filter_map(|additional| additional.key) {
-            self.record_call(session, call(), |_, _| Ok(key))?;
+        let derived = self.record_call(session, call(), work).and_then(|derived| {
+            // Each further key of the call gets its own audit record.
+            for key in more.iter().filter_map(|additional| additional.key) {
+                self.record_call(session, call(), |_, _| Ok(key))?;
+            }
+            Ok(derived)
+        });
+        if derived.is_err() {
+            // The session may have been closed after the keys were made.
+            more.iter_mut().filter_map(|further| further.key.as_mut()).for_each(|key| *key = ObjectHandle(0));
         }
-        Ok(derived)
+        derived
     }
 
     fn derive_all(
