@@ -289,6 +289,15 @@ impl Params {
         if let Self::Data(data) = self { data.len() } else { 0 }
     }
 
+    /// Returns the length of what a derivation returns besides keys.
+    pub fn output_len(&self) -> usize {
+        match self {
+            Self::TlsPrf { len, .. } => *len,
+            Self::TlsKeys { iv_len, .. } => 2 * iv_len,
+            _ => 0,
+        }
+    }
+
     /// Returns the handles of the keys in the parameter.
     pub fn keys(&self) -> Vec<ObjectHandle> {
         match self {
