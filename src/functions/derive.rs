@@ -8,8 +8,10 @@ use jeton_words::derive::{Additional, Derived};
 
 use super::Module;
 use super::audit::Call;
+use super::cost::Cost;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result, require};
+use crate::gate::Permit;
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params, row_of};
 use crate::object::make::{Cut, Origin};
@@ -119,7 +121,10 @@ impl Module {
         if work.wanted.is_none() && derivation.needs_len() && key_type.is_some_and(key::has_lengths) {
             return Err(Error::TemplateIncomplete);
         }
-        let (secret, cut) = work.secret(derivation)?;
+        let (secret, cut) = {
+            let _permit = work.admit(work.wanted.unwrap_or(0))?;
+            work.secret(derivation)?
+        };
         let len = work.wanted.unwrap_or(secret.len());
         // PKCS#11 3.2, "Key derivation by data encryption": the key is no longer than the data.
         let encrypts = matches!(derivation, Derivation::EncryptData(_));
@@ -158,6 +163,15 @@ impl<'a> Work<'a> {
     /// Returns the rules for the derived key. Fails if a key may not be used so.
     fn guard(&self, template: &Template<'_>) -> Result<Guard<'a>> {
         Guard::of(self.mechanism, self.base, self.named, template, self.token.rules())
+    }
+
+    /// Waits until a processor is free for a derivation with an output of this length, if it may
+    /// take long.
+    fn admit(&self, output: usize) -> Result<Option<Permit>> {
+        let len = |key: &Object| key::secret(key.attributes()).map_or(0, <[u8]>::len);
+        let named: usize = self.named.iter().map(|key| len(key)).sum();
+        let input = len(self.base) + named + self.mechanism.params.input_len();
+        Ok(Cost::of_derivation(input, output).admit(self.token)?.wait())
     }
 
     /// Computes the secret. Also returns at which end a secret that is too long is cut.
