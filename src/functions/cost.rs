@@ -53,9 +53,9 @@ impl Cost {
         const BLOCK: u64 = 16 / 2;
         let blocks = output as u64 / BLOCK + 1;
         match blocks.saturating_mul(input as u64 / HASHED + 1) {
-            ..=FEW => Self::Little,
-            ..=ITERATIONS => Self::Seconds,
-            _ => Self::Minutes,
+            work if work > ITERATIONS => Self::Minutes,
+            work if work > FEW => Self::Seconds,
+            _ => Self::Little,
         }
     }
 

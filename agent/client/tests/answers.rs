@@ -383,10 +383,13 @@ fn only_a_pair_has_two_keys() {
     }
 }
 
+/// Makes the result of a derivation.
+type Derives = fn() -> Result<Derived>;
+
 /// Derives with a mechanism at an agent that answers so. Returns whether the client believes it.
 fn derives(
     mechanism: &Mechanism,
-    result: fn() -> Result<Derived>,
+    result: Derives,
     keys: &'static [Option<u64>],
 ) -> Result<(bool, Option<ObjectHandle>)> {
     let (fake, session) = liar(move || {
@@ -417,7 +420,7 @@ fn a_derivation_has_the_results_of_its_mechanism() {
         mechanism(MechanismType::SHA256_KEY_DERIVATION, Params::None),
     ];
     const PAIR: Option<[ObjectHandle; 2]> = Some([ObjectHandle(1), ObjectHandle(2)]);
-    let results: [(fn() -> Result<Derived>, Option<usize>); 11] = [
+    let results: [(Derives, Option<usize>); 11] = [
         (|| made(None, PAIR, 4), Some(0)),
         (|| made(None, PAIR, 3), None),
         (|| made(None, PAIR, 5), None),
