@@ -23,7 +23,7 @@ pub unsafe fn C_GetSlotList<T: Token>(
     entry.call(Function::C_GetSlotList, |token| {
         let ids = token.slots()?;
         // SAFETY: the contract of PKCS#11 for pSlotList and pulCount.
-        unsafe { list(slots, count, ids.iter().map(|id| narrow(id.0))) }
+        unsafe { list(slots, count, ids.0.iter().map(|id| narrow(id.0))) }
     })
 }
 
@@ -73,7 +73,7 @@ pub unsafe fn C_GetMechanismList<T: Token>(
     entry.call(Function::C_GetMechanismList, |token| {
         let ids = token.mechanisms(slot(id))?;
         // SAFETY: the contract of PKCS#11 for pMechanismList and pulCount.
-        unsafe { list(mechanisms, count, ids.iter().map(|id| narrow(id.0))) }
+        unsafe { list(mechanisms, count, ids.0.iter().map(|id| narrow(id.0))) }
     })
 }
 

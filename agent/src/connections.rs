@@ -18,6 +18,7 @@ use jeton_agent_wire::channel::{Channel, KEPT, STAY};
 use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as wire, Malformed, Opening, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
 use tracing::{error, info, warn};
 
 use crate::budget::{Budget, WAIT};
@@ -135,6 +136,14 @@ fn wrong_version(version: u16) -> String {
         "the client module speaks version {version} of the protocol and the agent version {own}: \
          update the {older}, or start its program again"
     )
+}
+
+/// Makes the frame of an answer to the administrator.
+fn reported(reply: Reply<'_>, report: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Malformed> {
+    wire::start(frame);
+    wire::append(&reply, frame)?;
+    wire::append(report, frame)?;
+    Ok(wire::finish(frame)?)
 }
 
 /// Drops the long buffers of a connection.
@@ -269,8 +278,8 @@ impl Connection<'_> {
             {
                 Reply::Refused("only root and the agent's user may ask")
             }
-            Request::Status => Reply::Status(self.agent.status()),
-            Request::Applications => Reply::Applications(self.agent.list()),
+            Request::Status => return reported(Reply::Status, &self.agent.status(), frame),
+            Request::Applications => return reported(Reply::Applications, &self.agent.list(), frame),
             Request::Lock(client) => match self.agent.lock_out(client, &self.standing) {
                 Ok(reply) => reply,
                 Err(reason) => return Ok(wire::encode(&Reply::Refused(&reason), frame)?),

@@ -15,8 +15,10 @@ use jeton_agent_wire::channel::{KEPT, wipe};
 use jeton_agent_wire::{Call, Malformed, Outcome};
 use jeton_secret::clear_registers;
 use jeton_words::attribute::{AttributeView, Shown};
+use jeton_words::bounded::MAX_ATTRIBUTES;
 use jeton_words::derive::Additional;
 use jeton_words::functions;
+use jeton_words::mechanism::MECHANISMS;
 use jeton_words::message::MessageParams;
 use jeton_words::operation::Signed;
 use jeton_words::token::{Attributes, Room, Token, worse};
@@ -31,6 +33,12 @@ const MAX_ROOM: usize = 1 << 26;
 /// The size of an attribute of C. An array of attributes in an application has room for this number
 /// of bytes for each.
 const ATTRIBUTE: usize = 24;
+
+/// The bytes of an attribute in an answer without its value: in memory, and encoded.
+const TOLD: usize = size_of::<(AttributeType, Told<'_>)>() + 24;
+
+/// The same for an item of a list.
+const ITEM: usize = 8 + 10;
 
 thread_local! {
     /// The memory of an output, wiped. The next output of the connection takes it.
@@ -224,13 +232,13 @@ macro_rules! written {
 macro_rules! needed {
     // It is filled, so it is not clipped.
     (Fill $argument:ident) => {
-        if *$argument <= MAX_ROOM as u64 { clipped(*$argument) } else { usize::MAX }
+        if *$argument <= MAX_ROOM as u64 { 2 * clipped(*$argument) } else { usize::MAX }
     };
     (Handles $argument:ident) => {
-        handles(*$argument) * size_of::<ObjectHandle>()
+        handles(*$argument) * ITEM
     };
     (Output $argument:ident) => {
-        size(*$argument)
+        2 * size(*$argument)
     };
     ($other:ident $argument:ident) => {{
         let _ = $argument;
@@ -247,12 +255,23 @@ pub type Answering<'a> = dyn FnMut(Result<Outcome<'_>>) -> Result<(), Malformed>
 
 macro_rules! make {
     ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
-        /// Returns the bytes that the results of a call need, without those of attributes.
-        fn room_of(call: &Call<'_>) -> usize {
+        /// Returns the bytes that the results of a call need, without the values of attributes.
+        /// The answer has a copy of each output.
+        fn room_of(module: &Module, call: &Call<'_>) -> usize {
             match call {
-                $(Call::$function { $($argument),* } => 0 $(+ needed!($kind $argument))*,)*
+                Call::C_GetSlotList {} => module.slot_count() * ITEM,
+                Call::C_GetMechanismList { .. } => MECHANISMS.len() * ITEM,
+                Call::C_GetAttributeValue { asked, .. } => asked.0.len() * TOLD,
+                Call::C_DeriveKey { mechanism, more, .. } => {
+                    more.0.len() * (size_of::<Additional<'_>>() + ITEM) + 2 * mechanism.params.output_len()
+                }
                 Call::Refused { .. } | Call::Clear(_) => 0,
-                Call::C_GetAttributeValue { .. } | Call::C_DeriveKey { .. } => 0,
+                $(
+                    #[allow(unreachable_patterns, reason = "two lists are above")]
+                    Call::$function { $($argument),* } => {
+                        0_usize $(.saturating_add(needed!($kind $argument)))*
+                    }
+                )*
             }
         }
 
@@ -264,8 +283,7 @@ macro_rules! make {
             budget: &mut Budget,
             answer: &mut Answering<'_>,
         ) -> Result<(), Malformed> {
-            // The answer has a copy.
-            if !budget.take(room_of(call).saturating_mul(2)) {
+            if !budget.take(room_of(module, call)) {
                 let function = call.function();
                 tracing::warn!(function = function.name(), "no memory for a call");
                 // The error ends what it would end in process.
@@ -292,7 +310,9 @@ macro_rules! make {
                     answer(module.clear(session, *function).map(|()| Outcome::Cleared))
                 }
                 Call::C_GetAttributeValue { object, asked } => {
-                    let mut values = Values { asked: &asked.0, told: Vec::new(), outcome: Ok(()), budget };
+                    let told = Vec::with_capacity(asked.0.len());
+                    let left = MAX_ATTRIBUTES - asked.0.len();
+                    let mut values = Values { asked: &asked.0, told, left, outcome: Ok(()), budget };
                     let outcome = guarded(|| module.attributes(session, *object, &mut values));
                     answer(match (outcome, values.outcome) {
                         (Err(error), _) | (_, Err(error @ Error::DeviceMemory)) => Err(error),
@@ -332,7 +352,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 struct Values<'a> {
     asked: &'a [(AttributeType, Room)],
     told: Vec<Told<'static>>,
-    /// `DeviceMemory` if the client's quota has no room for the values.
+    /// The number of attributes that nested templates may still have: a client decodes no more.
+    left: usize,
+    /// `DeviceMemory` if the client's quota, or the answer, has no room for the values.
     outcome: Result<()>,
     budget: &'a mut Budget,
 }
@@ -382,6 +404,18 @@ impl Values<'_> {
             self.outcome = worse(self.outcome, Err(Error::BufferTooSmall { needed: len }));
             return Told::Length(length);
         }
+        let (parts, needed) = match view {
+            AttributeView::Template(within) => (within.len(), within.len() * TOLD),
+            // The answer has a copy.
+            AttributeView::Bytes(bytes) => (0, 2 * bytes.len()),
+            AttributeView::Length(_) => (0, 0),
+        };
+        let left = self.left.checked_sub(parts);
+        self.left = left.unwrap_or(0);
+        if left.is_none() || !self.budget.take(needed) {
+            self.outcome = Err(Error::DeviceMemory);
+            return Told::Length(length);
+        }
         match (view, room) {
             // The caller's types count for nothing: the array may have been taken for bytes.
             (AttributeView::Template(within), room) => {
@@ -391,14 +425,7 @@ impl Values<'_> {
                 Told::Template(nested.map(|((id, view), room)| (*id, self.told(view, room))).collect())
             }
             (AttributeView::Bytes(Shown::Number(number)), _) => Told::Number(u64::from_ne_bytes(*number)),
-            (AttributeView::Bytes(bytes), _) => {
-                // The answer has a copy.
-                if !self.budget.take(2 * bytes.len()) {
-                    self.outcome = Err(Error::DeviceMemory);
-                    return Told::Length(length);
-                }
-                Told::Bytes(Data(Cow::Owned(ByteBuf::from(bytes.to_vec()))))
-            }
+            (AttributeView::Bytes(bytes), _) => Told::Bytes(Data(Cow::Owned(ByteBuf::from(bytes.to_vec())))),
             (AttributeView::Length(_), _) => Told::Length(length),
         }
     }

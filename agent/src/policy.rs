@@ -9,6 +9,7 @@ use jeton::error::{Error, Result};
 use jeton::functions::{Module, User};
 use jeton::id::{SessionHandle, SlotId, token_flag};
 use jeton_agent_wire::{Call, Malformed, Outcome};
+use jeton_words::bounded::MAX_ITEMS;
 use jeton_words::token::Function;
 use tracing::{debug, error};
 
@@ -64,11 +65,15 @@ impl Connection<'_> {
         slot: Option<SlotId>,
         mut outcome: Outcome<'a>,
     ) -> Result<Outcome<'a>> {
+        if let Outcome::C_GetSlotList { result } = &mut outcome {
+            // The client decodes no more.
+            result.0.truncate(MAX_ITEMS);
+        }
         let Some(rule) = self.rule() else { return Ok(outcome) };
         let module = &application.module;
         let logs_in = || slot.filter(|slot| rule.logs_in(module, *slot));
         match &mut outcome {
-            Outcome::C_GetSlotList { result } => result.retain(|slot| rule.sees(module, *slot)),
+            Outcome::C_GetSlotList { result } => result.0.retain(|slot| rule.sees(module, *slot)),
             Outcome::C_WaitForSlotEvent { result, .. } if !rule.sees(module, *result) => {
                 return Err(Error::NoEvent);
             }

@@ -8,7 +8,7 @@ use common::peer::{Peer, Who, encoded, template};
 use common::*;
 use jeton_agent_wire::call::{Asked, Here, Length, OutputRoom, Told};
 use jeton_agent_wire::channel::Channel;
-use jeton_agent_wire::{self as protocol, Call, MAX_FIRST, MAX_MESSAGE, Outcome, Reply, Request};
+use jeton_agent_wire::{self as protocol, Call, MAX_FIRST, MAX_MESSAGE, Outcome, Reply, Request, Status};
 use jeton_words::bounded::MAX_ATTRIBUTES;
 use jeton_words::error::{Error, Result as Returns};
 use jeton_words::id::{AttributeType, ObjectHandle as Object};
@@ -65,8 +65,10 @@ fn hostile_messages_end_their_connection_only() {
     }
 
     let reply = Peer::connect(directory).ask(&encoded(&Request::Status)).expect("an answer");
-    let figures = protocol::decode(&reply).expect("a reply");
-    assert!(matches!(figures, Reply::Status(status) if status.applications >= 1 && status.requests >= 1));
+    let mut rest = &reply[..];
+    assert!(matches!(protocol::take(&mut rest), Ok(Reply::Status)));
+    let figures: Status = protocol::decode(rest).expect("figures");
+    assert!(figures.applications >= 1 && figures.requests >= 1);
 
     // The first application goes on, and another connection joins it.
     assert!(other.is_served());
@@ -292,6 +294,52 @@ fn only_values_with_room_travel() {
             _ => panic!("{room:?}"),
         }
     }
+}
+
+#[test]
+fn every_part_of_an_answer_is_counted_in_the_memory_of_its_client() {
+    let (agent, directory) = &mut Agent::within(Directory::alone());
+    let slot = make_token(directory);
+    // For a connection, and 384 KiB for answers.
+    limit(directory, (1 << 18) + (3 << 17));
+    agent.replace();
+    let (mut peer, session) = Peer::opened(directory, slot);
+    assert_eq!(peer.login(session, Who::User, PIN).result(), Ok(()));
+    let numbers = [CKO_SECRET_KEY, CKK_AES, 16].map(u64::to_ne_bytes);
+    let flags = [CKA_ENCRYPT, CKA_DECRYPT, CKA_SIGN, CKA_VERIFY, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE, CKA_TOKEN];
+    let given = |(id, bytes)| Given { id: AttributeType(id), value: Raw::Bytes(bytes) };
+    let within = Template(flags.into_iter().map(|flag| given((flag, &[0][..]))).collect());
+    let mut attributes = vec![
+        given((CKA_CLASS, &numbers[0][..])),
+        given((CKA_KEY_TYPE, &numbers[1])),
+        given((CKA_VALUE, &[7; 16])),
+        given((CKA_LABEL, b"a label of 16 by")),
+    ];
+    attributes.push(Given { id: AttributeType::WRAP_TEMPLATE, value: Raw::Template(within) });
+    let template = std::borrow::Cow::Owned(Template(attributes));
+    let object = peer.returned(session, Call::C_CreateObject { session: Here, template });
+    let object = object.expect("an answer").object();
+    let array = Room::Template(24 * flags.len() as u64, vec![]);
+    for (kind, room, few, many) in [
+        (AttributeType::WRAP_TEMPLATE, array.clone(), 40, 113),
+        (AttributeType::LABEL, Room::Length, 200, 1024),
+        (AttributeType::LABEL, Room::Bytes(16), 200, 1024),
+    ] {
+        let read =
+            |count| Call::C_GetAttributeValue { object, asked: Asked(vec![(kind, room.clone()); count]) };
+        assert_eq!(peer.call(session, read(few)), Some(Ok(())), "{kind}");
+        // Together, the calls of a request have the memory of a request.
+        let answers = peer.all(session, (0..8).map(|_| read(many)).collect()).expect("answers");
+        assert_eq!(answers.last().expect("an answer").result(), Err(Error::DeviceMemory), "{kind}");
+    }
+    // A client decodes 1024 attributes.
+    let read = |count| Call::C_GetAttributeValue {
+        object,
+        asked: Asked(vec![(AttributeType::WRAP_TEMPLATE, array.clone()); count]),
+    };
+    assert_eq!(peer.call(session, read(113)), Some(Ok(())));
+    assert_eq!(peer.call(session, read(114)), Some(Err(Error::DeviceMemory)));
+    assert!(agent.runs());
 }
 
 #[test]

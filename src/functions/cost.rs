@@ -13,6 +13,10 @@ use crate::token::ClientToken;
 /// HMAC-SHA-512 takes about two seconds for them. OWASP recommends 600,000 iterations of
 /// HMAC-SHA-256, and 1,400,000 of HMAC-SHA-1.
 const ITERATIONS: u64 = 1 << 21;
+/// The part of it that takes about ten milliseconds, and counts as [`Cost::Little`].
+const FEW: u64 = 1 << 15;
+/// The bytes that are hashed in the time of an iteration.
+const HASHED: u64 = 64;
 /// The size in bits of the largest RSA key that counts as [`Cost::Seconds`].
 const RSA_BITS: usize = 4096;
 
@@ -38,9 +42,21 @@ impl Cost {
     /// Returns the cost of PBKDF2 with this number of iterations for each of the blocks. A long
     /// salt is hashed for each block.
     pub(super) fn of_pbkdf2(blocks: u64, iterations: u32, salt: usize) -> Self {
-        const HASHED: u64 = 64;
         let work = blocks.saturating_mul(u64::from(iterations).saturating_add(salt as u64 / HASHED));
         if work > ITERATIONS { Self::Minutes } else { Self::Seconds }
+    }
+
+    /// Returns the cost of a derivation that hashes inputs of this length for each block of its
+    /// output.
+    pub(super) fn of_derivation(input: usize, output: usize) -> Self {
+        // The PRF of TLS 1.0 and the double pipeline of SP 800-108 hash them twice.
+        const BLOCK: u64 = 16 / 2;
+        let blocks = output as u64 / BLOCK + 1;
+        match blocks.saturating_mul(input as u64 / HASHED + 1) {
+            work if work > ITERATIONS => Self::Minutes,
+            work if work > FEW => Self::Seconds,
+            _ => Self::Little,
+        }
     }
 
     /// Returns the cost of a new key pair.
@@ -86,5 +102,15 @@ mod tests {
         assert_eq!(Cost::of_pbkdf2(4, 600_000, 16), Cost::Minutes);
         assert_eq!(Cost::of_pbkdf2(64, 1, 64 << 20), Cost::Minutes);
         assert_eq!(Cost::of_pbkdf2(u64::MAX, u32::MAX, usize::MAX), Cost::Minutes);
+    }
+
+    #[test]
+    fn a_derivation_costs_its_input_for_each_block_of_output() {
+        assert_eq!(Cost::of_derivation(1000, 255 * 64), Cost::Little);
+        assert_eq!(Cost::of_derivation(64 << 10, 64), Cost::Little);
+        assert_eq!(Cost::of_derivation(64 << 10, 255 * 64), Cost::Seconds);
+        // 64 parts of an input, and 65 keys.
+        assert_eq!(Cost::of_derivation(4 << 20, 65 * 255 * 64), Cost::Minutes);
+        assert_eq!(Cost::of_derivation(usize::MAX, usize::MAX), Cost::Minutes);
     }
 }

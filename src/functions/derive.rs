@@ -8,8 +8,10 @@ use jeton_words::derive::{Additional, Derived};
 
 use super::Module;
 use super::audit::Call;
+use super::cost::Cost;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result, require};
+use crate::gate::Permit;
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params, row_of};
 use crate::object::make::{Cut, Origin};
@@ -62,12 +64,18 @@ impl Module {
     ) -> Result<Derived> {
         let call = || Call::of("C_DeriveKey", Some(mechanism), std::slice::from_ref(&base));
         let work = |_, _| self.derive_all(session, mechanism, base, template, more);
-        let derived = self.record_call(session, call(), work)?;
-        // Each further key of the call gets its own audit record.
-        for key in more.iter().filter_map(|additional| additional.key) {
-            self.record_call(session, call(), |_, _| Ok(key))?;
+        let derived = self.record_call(session, call(), work).and_then(|derived| {
+            // Each further key of the call gets its own audit record.
+            for key in more.iter().filter_map(|additional| additional.key) {
+                self.record_call(session, call(), |_, _| Ok(key))?;
+            }
+            Ok(derived)
+        });
+        if derived.is_err() {
+            // The session may have been closed after the keys were made.
+            more.iter_mut().filter_map(|further| further.key.as_mut()).for_each(|key| *key = ObjectHandle(0));
         }
-        Ok(derived)
+        derived
     }
 
     fn derive_all(
@@ -113,7 +121,10 @@ impl Module {
         if work.wanted.is_none() && derivation.needs_len() && key_type.is_some_and(key::has_lengths) {
             return Err(Error::TemplateIncomplete);
         }
-        let (secret, cut) = work.secret(derivation)?;
+        let (secret, cut) = {
+            let _permit = work.admit(work.wanted.unwrap_or(0))?;
+            work.secret(derivation)?
+        };
         let len = work.wanted.unwrap_or(secret.len());
         // PKCS#11 3.2, "Key derivation by data encryption": the key is no longer than the data.
         let encrypts = matches!(derivation, Derivation::EncryptData(_));
@@ -152,6 +163,15 @@ impl<'a> Work<'a> {
     /// Returns the rules for the derived key. Fails if a key may not be used so.
     fn guard(&self, template: &Template<'_>) -> Result<Guard<'a>> {
         Guard::of(self.mechanism, self.base, self.named, template, self.token.rules())
+    }
+
+    /// Waits until a processor is free for a derivation with an output of this length, if it may
+    /// take long.
+    fn admit(&self, output: usize) -> Result<Option<Permit>> {
+        let len = |key: &Object| key::secret(key.attributes()).map_or(0, <[u8]>::len);
+        let named: usize = self.named.iter().map(|key| len(key)).sum();
+        let input = len(self.base) + named + self.mechanism.params.input_len();
+        Ok(Cost::of_derivation(input, output).admit(self.token)?.wait())
     }
 
     /// Computes the secret. Also returns at which end a secret that is too long is cut.

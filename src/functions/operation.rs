@@ -10,7 +10,7 @@ use crate::backend::Direction;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, MechanismWord};
-use crate::session::{Engine, Operation, Owner, Phase, Session};
+use crate::session::{Engine, Operation, Owner, Session};
 
 impl Module {
     /// Calls `work` with a session. No other call uses the session meanwhile.
@@ -79,12 +79,12 @@ impl Session {
     pub(super) fn refuse(&mut self, function: Function, error: Error) -> Error {
         let (owner, operations) = self.split();
         let error = operations.with_parameter(function).map_or(error, |(operation, phase)| {
-            let recorded = (phase == Phase::Begin).then(|| function.name());
             // A wrong order of calls takes precedence.
             let refuse = |operation: &mut Operation<_>| {
                 operation.message_engine(phase).map_or_else(Err, |_| Err(error))
             };
-            owner.message(recorded, operation, refuse).map_or_else(|error| error, |()| error)
+            // No key was used, so the audit log has no record.
+            owner.message(None, operation, refuse).map_or_else(|error| error, |()| error)
         });
         // The parameter of a message is an argument too.
         if matches!(error, Error::ArgumentsBad | Error::MechanismParamInvalid | Error::HostMemory) {

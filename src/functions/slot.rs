@@ -37,6 +37,11 @@ impl Module {
         Ok(slots.iter().map(|slot| slot.id).collect())
     }
 
+    /// Returns the number of slots when they were last listed.
+    pub fn slot_count(&self) -> usize {
+        self.state().map_or(0, |state| lock(&state.slots).len())
+    }
+
     /// `C_GetSlotInfo`
     pub fn slot(&self, slot: SlotId) -> Result<SlotInfo> {
         let state = self.state()?;

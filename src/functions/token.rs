@@ -4,6 +4,7 @@
 
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
+use jeton_words::bounded::List;
 use jeton_words::derive::{Additional, Derived};
 use jeton_words::general::Threads;
 use jeton_words::operation::Signed;
@@ -197,6 +198,8 @@ macro_rules! forward {
             }
         )*
     };
+    (@ $module:ident slots) => { $module.slots().map(List) };
+    (@ $module:ident mechanisms $slot:ident) => { $module.mechanisms($slot).map(List) };
     (@ $module:ident open_session $slot:ident $access:ident $asynchronous:ident) => {
         match $asynchronous {
             true => $module.open_async_session($slot, $access),

@@ -9,7 +9,7 @@ use jeton::audit::{Audit, ObjectName, Record};
 use jeton::functions::Threads;
 use jeton::mechanism::message::MessageParams;
 use jeton::object::AttributeView;
-use jeton_words::token::{self, Room, worse};
+use jeton_words::token::{self, Function, Room, Token, worse};
 use serde_json::{Value, json};
 
 use crate::objects::aes;
@@ -141,8 +141,13 @@ fn each_message_of_a_message_based_operation_is_recorded() {
     assert_eq!(module.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(64));
     module.message_sign_final(session).expect("an operation");
 
-    for direction in [Direction::Encrypt, Direction::Decrypt] {
+    for (direction, function) in
+        [(Direction::Encrypt, Function::C_EncryptMessage), (Direction::Decrypt, Function::C_DecryptMessage)]
+    {
         module.message_crypt_init(session, direction, &plain(M::AES_GCM), secret).expect("an operation");
+        // A refused call uses no key, also if it only asks for the length.
+        let refused = Token::refused(&**module, session, function, Error::MechanismParamInvalid);
+        assert_eq!(refused, Error::MechanismParamInvalid);
         let mut params = MessageParams::new(AeadScheme::AesGcm, &[7; 12], 16).expect("a parameter");
         let whole = Output::Buffer(&mut out[..4]);
         let _ = module.crypt_message(session, direction, &mut params, b"", b"data", whole);

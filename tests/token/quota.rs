@@ -4,6 +4,7 @@
 use jeton::functions::AsyncFunction;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
+use jeton::mechanism::sp800_108::{Field, Number};
 use jeton::quota::Quota;
 use jeton::token::Identity;
 use jeton_secret::Secret;
@@ -284,6 +285,16 @@ fn an_agent_computes_for_minutes_only_after_a_login() {
         let request = none().number(A::MODULUS_BITS, bits);
         client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).map(drop)
     };
+    let derive = |client: &Client, session, parts| {
+        let base = secret(KeyType::GENERIC_SECRET, &[7; 32]).flag(A::DERIVE, true);
+        let base = client.create(session, &base).expect("a key");
+        let counter = Field::Iteration(Some(Number { little_endian: false, len: 4 }));
+        let fields = [vec![counter], vec![Field::Bytes(PART.into()); parts]].concat();
+        let params = Params::Sp800_108 { prf: MacFunction::Hmac(Hash::Sha256), fields, iv: Box::default() };
+        let mechanism = Mechanism { params, ..plain(M::SP800_108_COUNTER_KDF) };
+        let template = none().number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0).number(A::VALUE_LEN, 255 * 64);
+        client.module.derive_key(session, &mechanism, base, &template.template()).map(drop)
+    };
     let long = (1 << 21) + 1;
     with_quota(4 * MIB, |client, _| {
         let session = client.open();
@@ -292,7 +303,11 @@ fn an_agent_computes_for_minutes_only_after_a_login() {
         assert_eq!(parameters(client, session), Err(Error::UserNotLoggedIn));
         assert_eq!(rsa(client, session, 8192), Err(Error::UserNotLoggedIn));
         assert_eq!(rsa(client, session, 2048), Ok(()));
+        // 64 KiB are hashed for each block of a long key.
+        assert_eq!(derive(client, session, 1), Ok(()));
+        assert_eq!(derive(client, session, 2), Err(Error::UserNotLoggedIn));
         client.login(session);
+        assert_eq!(derive(client, session, 2), Ok(()));
         assert_eq!(stretch(client, session, long), Ok(()));
     });
     // A process that works for itself has no such limit.

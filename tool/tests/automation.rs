@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use common::*;
 use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::status::{OfClient, OfToken, PinState, Quantile};
-use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, decode, encode};
+use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, append, decode, finish, start};
 use jeton_peers::Sandbox;
 
 /// Makes a token, keys, a CA, certificates, a data object and a backup. Each line may be repeated.
@@ -200,8 +200,10 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
             let mut channel = Channel::new(stream.expect("a client"), 1);
             channel.receive(MAX_FIRST, |_| true).expect("a request");
             assert!(matches!(decode(channel.parts().0), Ok(Request::Status)));
-            let reply = Reply::Status(status.clone());
-            encode(&reply, &mut channel.frame).expect("a reply");
+            start(&mut channel.frame);
+            append(&Reply::Status, &mut channel.frame).expect("a reply");
+            append(&status, &mut channel.frame).expect("a reply");
+            finish(&mut channel.frame).expect("a reply");
             channel.send().expect("a client");
         }
     });

@@ -5,12 +5,20 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The greatest number of attributes in a template, together with those of the templates in it.
 pub const MAX_ATTRIBUTES: usize = 1024;
 /// The greatest depth of the templates in a template.
 pub const MAX_DEPTH: usize = 4;
+
+/// The greatest number of items in a [`List`].
+pub const MAX_ITEMS: usize = 1 << 13;
+
+/// The list that a function returns. In a message it has at most [`MAX_ITEMS`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub struct List<T>(#[serde(deserialize_with = "at_most::<MAX_ITEMS, _, _>")] pub Vec<T>);
 
 /// Decodes a list of at most this number of items.
 pub fn at_most<'de, const MOST: usize, T, D>(from: D) -> Result<Vec<T>, D::Error>

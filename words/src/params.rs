@@ -289,6 +289,39 @@ impl Params {
         if let Self::Data(data) = self { data.len() } else { 0 }
     }
 
+    /// Returns the number of bytes that a derivation hashes besides keys, for each block of its
+    /// output.
+    pub fn input_len(&self) -> usize {
+        let both = |randoms: &Randoms| randoms.client.len() + randoms.server.len();
+        match self {
+            Self::Ecdh { shared, .. } => shared.len(),
+            Self::Hkdf { salt, info, .. } => {
+                info.len() + if let HkdfSalt::Data(salt) = salt { salt.len() } else { 0 }
+            }
+            Self::Sp800_108 { fields, iv, .. } => iv.len() + fields.iter().map(Field::len).sum::<usize>(),
+            Self::TlsKdf { label, randoms, context, .. } => {
+                label.len() + both(randoms) + context.as_ref().map_or(0, |context| context.len())
+            }
+            Self::TlsPrf { seed, label, .. } => seed.len() + label.len(),
+            Self::IkePrf { nonces: data, .. }
+            | Self::Ike1Prf { cookies: data, .. }
+            | Self::Ike1Extended { extra: data, .. }
+            | Self::Ike2PrfPlus { seed: data, .. }
+            | Self::Data(data)
+            | Self::CbcData { data, .. } => data.len(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the length of what a derivation returns besides keys.
+    pub fn output_len(&self) -> usize {
+        match self {
+            Self::TlsPrf { len, .. } => *len,
+            Self::TlsKeys { iv_len, .. } => 2 * iv_len,
+            _ => 0,
+        }
+    }
+
     /// Returns the handles of the keys in the parameter.
     pub fn keys(&self) -> Vec<ObjectHandle> {
         match self {

@@ -40,6 +40,14 @@ pub enum Field {
 }
 
 impl Field {
+    /// Returns the greatest length of the part, without that of a key.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 64,
+        }
+    }
+
     /// Returns the key whose value this is.
     pub fn key(&self) -> Option<ObjectHandle> {
         match self {

@@ -6,7 +6,7 @@
 
 use crate::asynchronous::{AsyncFunction, Completed, Started};
 use crate::attribute::AttributeView;
-use crate::bounded;
+use crate::bounded::{self, List};
 use crate::cipher::AeadScheme;
 use crate::derive::{Additional, Derived};
 use crate::error::{Error, Result};
@@ -31,11 +31,11 @@ macro_rules! functions {
     ($callback:path $(, $extra:tt)*) => {
         $callback! {
             $($extra)*
-            C_GetSlotList slots() -> Vec<SlotId>;
+            C_GetSlotList slots() -> List<SlotId>;
             C_GetSlotInfo slot(slot: Slot) -> SlotInfo;
             C_GetTokenInfo token(slot: Slot) -> TokenInfo;
             C_WaitForSlotEvent wait_for_slot_event(wait: Wait) -> SlotId;
-            C_GetMechanismList mechanisms(slot: Slot) -> Vec<MechanismType>;
+            C_GetMechanismList mechanisms(slot: Slot) -> List<MechanismType>;
             C_GetMechanismInfo mechanism(slot: Slot, mechanism: Type) -> MechanismInfo;
             C_InitToken init_token(slot: Slot, pin: Pin, label: Label) -> ();
             C_InitPIN init_pin(session: Session, pin: Pin) -> ();

@@ -100,7 +100,9 @@ impl<'a> Places<'a> {
             if let Self::Keys(_, keys, handles) = &self {
                 for (key, place) in keys.iter().zip(handles) {
                     if let Some(handle) = key.key {
-                        place.write_unaligned(narrow(handle.0));
+                        // The handle of a call that failed is that of no key.
+                        let handle = if outcome.is_ok() { narrow(handle.0) } else { CK_INVALID_HANDLE };
+                        place.write_unaligned(handle);
                     }
                 }
             }
@@ -177,5 +179,33 @@ unsafe fn put_bytes(place: *mut CK_BYTE, bytes: &Secret) {
     if !bytes.is_empty() {
         // SAFETY: the caller's promise. The bytes are memory of this library.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jeton_words::id::ObjectHandle;
+    use jeton_words::template::Template;
+
+    use super::*;
+
+    #[test]
+    fn a_derivation_that_fails_writes_no_handle_but_0() {
+        let derived = || Ok(Derived::Key(ObjectHandle(4)));
+        for (outcome, known, expected) in [
+            (derived(), Some(5), [4, 5]),
+            (Err(Error::TemplateInconsistent), Some(0), [9, 0]),
+            (Err(Error::SessionHandleInvalid), Some(5), [9, 0]),
+            (Err(Error::SessionHandleInvalid), None, [9, 9]),
+        ] {
+            let mut handles = [9; 2];
+            let [key, more] = &mut handles;
+            let known = Additional { template: Template::default(), key: known.map(ObjectHandle) };
+            let is_ok = outcome.is_ok();
+            let places = Places::Keys(Place::at(key).expect("a place"), vec![known], vec![more]);
+            // SAFETY: both handles are live.
+            assert_eq!(unsafe { places.put(outcome) }.is_ok(), is_ok);
+            assert_eq!(handles, expected);
+        }
     }
 }

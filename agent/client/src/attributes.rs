@@ -8,11 +8,14 @@ use jeton_words::error::{Error, Result};
 use jeton_words::id::AttributeType;
 use jeton_words::token::{Attributes, Room};
 
+use crate::answer::MAX_LENGTH;
 use crate::numbers;
 
 /// The size of an attribute in the application, and in messages.
 const ATTRIBUTE: u64 = size_of::<CK_ATTRIBUTE>() as u64;
 const ATTRIBUTE_SENT: u64 = 24;
+/// The size of a number in messages.
+const NUMBER: u64 = 8;
 
 /// Returns what is asked. An application may pass memory that contains anything for an array of
 /// attributes that the object lacks, so the room for such arrays has a limit.
@@ -48,16 +51,20 @@ pub fn are_right(told: &[Told<'_>], rooms: &[Room]) -> bool {
 
 /// Returns whether an agent may tell this of an attribute with this room. A value where an array
 /// is asked, or an array where a value is, would make pointers of bytes that the agent chose. With
-/// another error than these two, the call would have failed and written nothing.
+/// another error than these two, the call would have failed and written nothing. No value is longer
+/// than its room.
 fn is_right(told: &Told<'_>, room: &Room) -> bool {
     match (told, room) {
-        (Told::Template(within), Room::Template(_, rooms)) => {
+        (Told::Template(within), Room::Template(len, rooms))
+            if within.len() as u64 * ATTRIBUTE_SENT <= *len =>
+        {
             within.iter().enumerate().all(|(index, (_, told))| {
                 let room = rooms.get(index).unwrap_or(&Room::Length);
                 has_lengths_only(told) || is_right(told, room)
             })
         }
-        (Told::Number(_) | Told::Bytes(_), Room::Bytes(_)) => true,
+        (Told::Number(_), Room::Bytes(len)) => NUMBER <= *len,
+        (Told::Bytes(data), Room::Bytes(len)) => data.0.len() as u64 <= *len,
         (Told::Length(_) | Told::Refused(_), _) => has_lengths_only(told),
         _ => false,
     }
@@ -66,9 +73,13 @@ fn is_right(told: &Told<'_>, room: &Room) -> bool {
 /// Returns whether the answer has no value. Of an array in an array, it has only types and lengths.
 fn has_lengths_only(told: &Told<'_>) -> bool {
     match told {
-        Told::Length(_) => true,
+        Told::Length(Length::Number) => true,
+        Told::Length(Length::Bytes(len)) => *len <= MAX_LENGTH as u64,
+        Told::Length(Length::Attributes(count)) => *count <= MAX_ATTRIBUTES as u64,
         Told::Refused(error) => matches!(error, Error::AttributeSensitive | Error::AttributeTypeInvalid),
-        Told::Template(within) => within.iter().all(|(_, told)| matches!(told, Told::Length(_))),
+        Told::Template(within) => {
+            within.iter().all(|(_, told)| matches!(told, Told::Length(_)) && has_lengths_only(told))
+        }
         Told::Number(_) | Told::Bytes(_) => false,
     }
 }

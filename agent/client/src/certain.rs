@@ -6,9 +6,11 @@
 //! has changed no object and no login since.
 
 use jeton_agent_wire::call::{Data, OutputRoom};
-use jeton_agent_wire::{self as wire, Call, Outcome};
+use jeton_agent_wire::{self as wire, Answer, Call, Malformed, Outcome};
 use jeton_words::cipher::AeadScheme;
+use jeton_words::error::Error;
 use jeton_words::operation::Signed;
+use jeton_words::shape::Shape;
 use jeton_words::token::Function;
 
 /// What a session need not ask.
@@ -22,6 +24,8 @@ pub struct Certain {
     call: Vec<u8>,
     /// The ciphers of the last message-based encryption and decryption that began.
     ciphers: [Option<AeadScheme>; 2],
+    /// Whether the last signature that began is a one-time password.
+    signs_password: bool,
 }
 
 /// An `Init` function that succeeded.
@@ -42,14 +46,22 @@ const SIGN: usize = 1;
 const MESSAGES: usize = 8;
 
 /// Returns the position of the operation that an `Init` function starts, if it may travel later.
-fn starts(call: &Call<'_>) -> Option<usize> {
-    match call {
-        Call::C_DigestInit { .. } => Some(0),
-        Call::C_SignInit { .. } => Some(SIGN),
-        Call::C_VerifyInit { .. } => Some(2),
-        Call::C_EncryptInit { .. } => Some(4),
-        Call::C_DecryptInit { .. } => Some(5),
+fn starts(function: Function) -> Option<usize> {
+    match function {
+        Function::C_DigestInit => Some(0),
+        Function::C_SignInit => Some(SIGN),
+        Function::C_VerifyInit => Some(2),
+        Function::C_EncryptInit => Some(4),
+        Function::C_DecryptInit => Some(5),
         _ => None,
+    }
+}
+
+/// Returns the same for a call.
+fn begins(call: &Call<'_>) -> Option<usize> {
+    match call {
+        Call::Refused { .. } | Call::Clear(_) => None,
+        call => starts(call.function()),
     }
 }
 
@@ -63,7 +75,7 @@ impl Certain {
             let result = Signed::Bytes(self.known[SIGN].signature.filter(|_| self.waits(SIGN))?);
             return Some(Outcome::C_Sign { result, session, data, out });
         }
-        let operation = starts(call)?;
+        let operation = begins(call)?;
         self.call.clear();
         wire::append(call, &mut self.call).ok()?;
         let known = &self.known[operation];
@@ -73,6 +85,7 @@ impl Certain {
             return None;
         }
         self.waiting.push((operation, std::mem::take(&mut self.call)));
+        self.note_form(call);
         let (result, session, mechanism, key) = ((), (), (), ());
         Some(match operation {
             0 => Outcome::C_DigestInit { result, session, mechanism },
@@ -110,6 +123,36 @@ impl Certain {
         self.waiting.iter().map(|(_, call)| &call[..])
     }
 
+    /// Checks that the first answers are those of the calls that wait, up to the first one that
+    /// failed. Returns the number of these calls.
+    pub fn check(&self, answers: &[Answer<'_>]) -> Result<usize, Malformed> {
+        let fits = self.waiting.iter().zip(answers).all(|((operation, _), answer)| match &answer.outcome {
+            Ok(outcome) => outcome.function().and_then(starts) == Some(*operation),
+            Err(error) => !matches!(error, Error::BufferTooSmall { .. }),
+        });
+        Malformed::unless(fits).map(|()| self.waiting.len())
+    }
+
+    /// Checks that a signature has the form of its mechanism. A one-time password becomes a struct
+    /// with pointers in the buffer of the caller, who looks for bytes there.
+    pub fn check_signature(&self, call: &Call<'_>, answer: &Answer<'_>) -> Result<(), Malformed> {
+        let Ok(Outcome::C_Sign { result, .. } | Outcome::C_SignFinal { result, .. }) = &answer.outcome else {
+            return Ok(());
+        };
+        let asks = call.room() == Some(OutputRoom::Length);
+        Malformed::unless(matches!(result, Signed::Password(_)) == (self.signs_password && !asks))
+    }
+
+    /// Notes the form of the signatures after a call that starts or restores an operation.
+    fn note_form(&mut self, call: &Call<'_>) {
+        match call {
+            Call::C_SignInit { mechanism, .. } => self.signs_password = mechanism.info.shape == Shape::Otp,
+            // The state of a one-time password cannot be saved.
+            Call::C_SetOperationState { .. } => self.signs_password = false,
+            _ => {}
+        }
+    }
+
     /// Forgets the calls that travel with the next one.
     pub fn drop_waiting(&mut self) {
         if let Some((_, call)) = self.waiting.drain(..).next_back() {
@@ -127,11 +170,12 @@ impl Certain {
 
     /// Notes the answer to a call for which there was no certain one.
     pub fn note(&mut self, call: &Call<'_>, outcome: &Outcome<'_>, certainty: u64) {
-        if let Some(operation) = starts(call) {
+        if let Some(operation) = begins(call) {
             let known = &mut self.known[operation];
             std::mem::swap(&mut known.call, &mut self.call);
             (known.certainty, known.signature) = (certainty, None);
         }
+        self.note_form(call);
         match call {
             Call::C_MessageEncryptInit { mechanism, .. } => self.ciphers[0] = mechanism.info.aead(),
             Call::C_MessageDecryptInit { mechanism, .. } => self.ciphers[1] = mechanism.info.aead(),

@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use cryptoki_sys::*;
 use jeton_abi::Hooks;
 
+mod answer;
 mod attributes;
 mod certain;
 mod numbers;

@@ -19,6 +19,7 @@ use jeton_words::id::{SessionHandle, SlotId};
 use jeton_words::session::Access;
 use jeton_words::token::Function;
 
+use crate::answer::fits;
 use crate::certain::Certain;
 use crate::transport::connection::Lost;
 use crate::transport::{Linked, Pool, RETRY};
@@ -133,7 +134,7 @@ impl Application {
         let session = &mut *lock(&held.session);
         let certainty = self.certainty.load(Ordering::Acquire);
         if let Some(certain) = session.certain.answer(call, certainty, session.state.operations) {
-            return take(certain).map_err(|Malformed| Error::GeneralError);
+            return take(certain).map_err(|Malformed| Error::DeviceError);
         }
         let taken = |answer: Answer<'_>| take_outcome(answer, take);
         match self.carry_out(Some((&held, &mut *session)), call, taken) {
@@ -314,7 +315,8 @@ impl Application {
                 Err(Unanswered::Unfit(Unfit::NoMemory)) => return Err(Error::HostMemory),
                 Err(Unanswered::Lost(lost)) => {
                     linked.lost();
-                    if lost.sent && self.must_not_repeat(&at, function, start) || is_late() {
+                    let is_final = lost.is_malformed() || is_late();
+                    if is_final || lost.sent && self.must_not_repeat(&at, function, start) {
                         return Err(Error::DeviceError);
                     }
                     if let Some((_, session)) = &mut at {
@@ -398,8 +400,11 @@ impl Application {
         logins: Option<&mut Logins>,
         take: impl FnOnce(Answer<'_>) -> Taken<Result<T>>,
     ) -> Taken<Result<T>> {
+        let waited = at.as_ref().map(|(_, session)| session.certain.check(&answers)).transpose()?;
         let answer = answers.pop().ok_or(Malformed)?;
+        Malformed::unless(answers.len() < waited.unwrap_or(0) || fits(call, &answer))?;
         let Some((held, session)) = at else { return take(answer) };
+        session.certain.check_signature(call, &answer)?;
         session.state = answer.state;
         if let Some(error) = answer.error().filter(|_| answers.len() < session.certain.waiting().len()) {
             // An `Init` function failed that was certain, because another process changed the

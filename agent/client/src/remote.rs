@@ -11,6 +11,7 @@ use jeton_agent_wire::{Call, Malformed, Outcome};
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
 use jeton_words::attribute::ULONG;
+use jeton_words::bounded::List;
 use jeton_words::cipher::AeadScheme;
 use jeton_words::derive::{Additional, Derived};
 use jeton_words::error::{Error, Result};
@@ -19,7 +20,6 @@ use jeton_words::id::{MechanismType, ObjectHandle, SessionHandle, SlotId};
 use jeton_words::mechanism::Mechanism;
 use jeton_words::message::MessageParams;
 use jeton_words::operation::{OneTimePassword, Output, Signed};
-use jeton_words::params::Params;
 use jeton_words::session::SessionInfo;
 use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo};
 use jeton_words::template::Template;
@@ -27,6 +27,7 @@ use jeton_words::token::{Attributes, Function, Token};
 use jeton_words::{argument, functions};
 use serde_bytes::Bytes;
 
+use crate::answer::{MAX_LENGTH, derives};
 use crate::attributes;
 use crate::numbers::Sent;
 use crate::once::{Application, Taken};
@@ -316,7 +317,7 @@ macro_rules! token {
                 };
                 self.0.call_in(session, &call, |outcome| match outcome {
                     Outcome::C_DeriveKey { result, more: keys }
-                        if keys.len() == more.len() && result.as_ref().map_or(true, |derived| fits(derived, mechanism)) =>
+                        if keys.len() == more.len() && derives(mechanism, &result, &keys) =>
                     {
                         for (further, key) in more.iter_mut().zip(keys) {
                             further.key = key;
@@ -348,13 +349,14 @@ trait Written {
 
 impl Written for usize {
     fn fits(&self, bytes: usize, room: Option<usize>) -> bool {
-        room.map_or(bytes == 0, |room| bytes == *self && bytes <= room)
+        room.map_or(bytes == 0 && *self <= MAX_LENGTH, |room| bytes == *self && bytes <= room)
     }
 }
 
 impl Written for (usize, Option<ObjectHandle>) {
     fn fits(&self, bytes: usize, room: Option<usize>) -> bool {
-        self.0.fits(bytes, room)
+        // A question for the length makes no key.
+        self.0.fits(bytes, room) && self.1.is_some() == room.is_some()
     }
 }
 
@@ -411,17 +413,5 @@ impl Places<'_> {
             params.nonce_mut().copy_from_slice(written.nonce());
             params.nonce_and_tag().1.copy_from_slice(written.tag());
         }
-    }
-}
-
-/// Returns whether the results of a derivation fit the memory that the caller has for them.
-fn fits(derived: &Derived, mechanism: &Mechanism) -> bool {
-    match (derived, &mechanism.params) {
-        (Derived::Connection(connection), Params::TlsKeys { iv_len, .. }) => {
-            connection.ivs.iter().all(|iv| iv.len() == *iv_len)
-        }
-        (Derived::Output(output), Params::TlsPrf { len, .. }) => output.len() <= *len,
-        (Derived::Connection(_) | Derived::Output(_), _) => false,
-        (Derived::Key(_) | Derived::Master(..), _) => true,
     }
 }

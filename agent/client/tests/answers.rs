@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use jeton_agent_wire::call::{Data, Found, Told};
+use jeton_agent_wire::call::{Data, Found, Length, OutputRoom, Told};
 use jeton_agent_wire::{self as wire, Answer, Call, Outcome, Reply, Request, State};
 use jeton_client::Remote;
 use jeton_secret::Secret;
+use jeton_words::asynchronous::{AsyncFunction, Completed};
 use jeton_words::attribute::AttributeView;
 use jeton_words::cipher::AeadScheme;
-use jeton_words::derive::{Connection, Derived};
+use jeton_words::derive::{Additional, Connection, Derived};
 use jeton_words::error::{Error, Result};
 use jeton_words::general::Threads;
 use jeton_words::hash::Hash;
@@ -207,16 +208,117 @@ fn an_output_that_does_not_fit_its_buffer_is_not_written() {
 }
 
 #[test]
-fn a_one_time_password_needs_room_for_its_struct() {
-    let (fake, session) = liar(|| {
-        let password = OneTimePassword { digits: [b'1'; 8], len: 6, counter: [0; 8] };
-        Outcome::C_Sign { result: Signed::Password(password), session: (), data: (), out: data(b"") }
-    });
-    let (mut fits, mut short) = (vec![0; OneTimePassword::room(6)], vec![0; OneTimePassword::room(6) - 1]);
-    let signed = fake.remote.sign(session, b"", Output::Buffer(&mut fits));
-    assert!(matches!(signed, Ok(Signed::Password(_))));
-    for out in [Output::Buffer(&mut short), Output::Length] {
-        assert_eq!(fake.remote.sign(session, b"", out), Err(Error::DeviceError));
+fn a_signature_has_the_form_of_its_mechanism() {
+    let password = OneTimePassword { digits: [b'1'; 8], len: 6, counter: [0; 8] };
+    let room = OneTimePassword::room(6);
+    let lie = move |call: &Call<'_>, _| match call {
+        Call::C_Sign { data: given, out, .. } => {
+            let is_password = given[..] == *b"password";
+            let len = if let OutputRoom::Bytes(len) = out { *len as usize } else { 0 };
+            let bytes = vec![7; if is_password { 0 } else { len.min(room) }];
+            let result = if is_password { Signed::Password(password) } else { Signed::Bytes(len.min(room)) };
+            answer(Ok(Outcome::C_Sign { result, session: (), data: (), out: data(&bytes) }))
+        }
+        Call::C_SetOperationState { .. } => {
+            let (result, session, state, encryption, authentication) = ((), (), (), (), ());
+            answer(Ok(Outcome::C_SetOperationState { result, session, state, encryption, authentication }))
+        }
+        call => honest(call),
+    };
+    let fake = Fake::start(lie, || true);
+    let (session, key) = (fake.open(), ObjectHandle(1));
+    let hotp =
+        mechanism(MechanismType::HOTP, Params::Otp { counter: None, digits: None, format: None, flags: 0 });
+    let sign = |data: &[u8], len| fake.remote.sign(session, data, Output::Buffer(&mut vec![0; len]));
+    let wrong = Err(Error::DeviceError);
+    // The second time, the `Init` function travels with its call.
+    for _ in 0..2 {
+        for data in [&b"password"[..], b"bytes"] {
+            assert_eq!(fake.remote.sign_init(session, &hotp, key), Ok(()));
+            let expected = if data == b"password" { Ok(Signed::Password(password)) } else { wrong };
+            assert_eq!(sign(data, room), expected);
+        }
+        assert_eq!(fake.remote.sign_init(session, &hotp, key), Ok(()));
+        assert_eq!(sign(b"password", room - 1), wrong);
+        assert_eq!(fake.remote.sign_init(session, &hotp, key), Ok(()));
+        assert_eq!(fake.remote.sign(session, b"password", Output::Length), wrong);
+        assert_eq!(fake.remote.sign_init(session, &hotp, key), Ok(()));
+        assert_eq!(fake.remote.sign(session, b"bytes", Output::Length), Ok(Signed::Bytes(0)));
+        for data in [&b"password"[..], b"bytes"] {
+            assert_eq!(fake.remote.sign_init(session, &ecdsa(), key), Ok(()));
+            assert_eq!(sign(data, room), if data == b"bytes" { Ok(Signed::Bytes(room)) } else { wrong });
+        }
+    }
+    // A restored operation.
+    assert_eq!(fake.remote.sign_init(session, &hotp, key), Ok(()));
+    assert_eq!(fake.remote.set_operation_state(session, b"state", ObjectHandle(0), key), Ok(()));
+    assert_eq!(sign(b"password", room), wrong);
+    assert_eq!(sign(b"bytes", room), Ok(Signed::Bytes(room)));
+}
+
+#[test]
+fn no_length_is_longer_than_an_int() {
+    let most = i32::MAX as usize;
+    for (len, fits) in [(most, true), (most + 1, false), (usize::MAX, false)] {
+        let (fake, session) =
+            liar(move || Outcome::C_Encrypt { result: len, session: (), data: (), out: data(b"") });
+        let outcome = fake.remote.encrypt(session, b"data", Output::Length);
+        assert_eq!(outcome, if fits { Ok(len) } else { Err(Error::DeviceError) });
+        let (fake, session) =
+            liar(move || Outcome::C_GetObjectSize { result: len as u64, session: (), object: () });
+        assert_eq!(fake.remote.object_size(session, ObjectHandle(1)).is_ok(), fits);
+        let length = Length::Bytes(len as u64);
+        let (fake, session) = liar(move || Outcome::C_GetAttributeValue(vec![Told::Length(length)]));
+        let outcome = fake.remote.attributes(session, ObjectHandle(1), &mut Label(vec![None]));
+        assert_eq!(outcome.is_ok(), fits);
+        // A buffer that is too small.
+        let short = move |call: &Call<'_>, _| match call {
+            Call::C_OpenSession { .. } => honest(call),
+            _ => answer(Err(Error::BufferTooSmall { needed: len })),
+        };
+        let fake = Fake::start(short, || true);
+        let session = fake.open();
+        let outcome = fake.remote.encrypt(session, b"data", Output::Buffer(&mut [0; 4]));
+        let expected = if fits { Error::BufferTooSmall { needed: len } } else { Error::DeviceError };
+        assert_eq!(outcome, Err(expected));
+        // These calls have none.
+        assert_eq!(fake.remote.encrypt(session, b"data", Output::Length), Err(Error::DeviceError));
+        assert_eq!(fake.remote.sign_init(session, &ecdsa(), ObjectHandle(1)), Err(Error::DeviceError));
+    }
+}
+
+#[test]
+fn no_value_is_longer_than_its_room() {
+    let told: [fn() -> Told<'static>; 3] =
+        [|| Told::Bytes(data(b"four")), || Told::Bytes(data(b"fives")), || Told::Number(1)];
+    for (told, fits) in told.into_iter().zip([true, false, false]) {
+        let (fake, session) = liar(move || Outcome::C_GetAttributeValue(vec![told()]));
+        let mut label = Label(vec![None]);
+        let outcome = fake.remote.attributes(session, ObjectHandle(1), &mut label);
+        let expected = if fits { (Ok(()), Some(4)) } else { (Err(Error::DeviceError), None) };
+        assert_eq!((outcome, label.0[0]), expected);
+    }
+}
+
+#[test]
+fn an_encapsulation_makes_a_key_unless_the_caller_asks_for_the_length() {
+    let kem = mechanism(MechanismType::ML_KEM, Params::None);
+    for key in [None, Some(ObjectHandle(7))] {
+        let (fake, session) = liar(move || {
+            let (session, mechanism, public, template) = ((), (), (), ());
+            Outcome::C_EncapsulateKey {
+                result: (0, key),
+                session,
+                mechanism,
+                public,
+                template,
+                out: data(b""),
+            }
+        });
+        let call = |out| {
+            fake.remote.encapsulate_key(session, &kem, ObjectHandle(1), &Template::default(), out).is_ok()
+        };
+        assert_eq!((call(Output::Length), call(Output::Buffer(&mut []))), (key.is_none(), key.is_some()));
     }
 }
 
@@ -268,25 +370,95 @@ fn a_nonce_or_tag_of_another_length_is_not_written() {
 }
 
 #[test]
-fn vectors_of_a_connection_have_their_length() {
-    let keys = || {
-        let (prf, client, server) = (TlsPrf::Hash(Hash::Sha256), Box::from([1; 32]), Box::from([2; 32]));
-        let randoms = Randoms { client, server };
-        mechanism(
-            MechanismType::TLS12_KEY_AND_MAC_DERIVE,
-            Params::TlsKeys { prf, randoms, mac_len: 0, key_len: 16, iv_len: 4 },
-        )
-    };
-    for (len, fits) in [(3, false), (4, true), (5, false)] {
-        let (fake, session) = liar(move || {
-            let ivs = [4, len].map(|len| Secret::new(vec![1; len]));
-            let result = Ok(Derived::Connection(Connection { macs: None, keys: None, ivs }));
-            Outcome::C_DeriveKey { result, more: Vec::new() }
+fn only_a_pair_has_two_keys() {
+    for additional in [None, Some(ObjectHandle(2))] {
+        let (fake, session) = liar(move || Outcome::C_AsyncComplete {
+            result: Completed { object: ObjectHandle(1), additional },
+            session: (),
+            function: (),
         });
-        let base = ObjectHandle(1);
-        let outcome = fake.remote.derive(session, &keys(), base, &Template::default(), &mut []);
-        assert_eq!(outcome.is_ok(), fits);
+        let completes = |function| fake.remote.async_complete(session, function).is_ok();
+        assert_eq!(completes(AsyncFunction::GenerateKey), additional.is_none());
+        assert_eq!(completes(AsyncFunction::GenerateKeyPair), additional.is_some());
     }
+}
+
+/// Makes the result of a derivation.
+type Derives = fn() -> Result<Derived>;
+
+/// Derives with a mechanism at an agent that answers so. Returns whether the client believes it.
+fn derives(
+    mechanism: &Mechanism,
+    result: Derives,
+    keys: &'static [Option<u64>],
+) -> Result<(bool, Option<ObjectHandle>)> {
+    let (fake, session) = liar(move || {
+        let more = keys.iter().map(|key| key.map(ObjectHandle)).collect();
+        Outcome::C_DeriveKey { result: result(), more }
+    });
+    let mut more = [Additional { template: Template::default(), key: None }];
+    let more = &mut more[..keys.len().min(1)];
+    let outcome = fake.remote.derive(session, mechanism, ObjectHandle(1), &Template::default(), more);
+    match outcome {
+        Err(Error::DeviceError) => Err(Error::DeviceError),
+        outcome => Ok((outcome.is_ok(), more.first().and_then(|further| further.key))),
+    }
+}
+
+#[test]
+fn a_derivation_has_the_results_of_its_mechanism() {
+    let randoms = || Randoms { client: Box::from([1; 32]), server: Box::from([2; 32]) };
+    let prf = TlsPrf::Hash(Hash::Sha256);
+    let keys = Params::TlsKeys { prf, randoms: randoms(), mac_len: 0, key_len: 16, iv_len: 4 };
+    let master = || Params::TlsMaster { prf, randoms: randoms() };
+    let output = Params::TlsPrf { seed: Box::from([1]), label: Box::from([2]), len: 3 };
+    let mechanisms = [
+        mechanism(MechanismType::TLS12_KEY_AND_MAC_DERIVE, keys),
+        mechanism(MechanismType::TLS12_MASTER_KEY_DERIVE, master()),
+        mechanism(MechanismType::TLS12_MASTER_KEY_DERIVE_DH, master()),
+        mechanism(MechanismType::TLS_PRF, output),
+        mechanism(MechanismType::SHA256_KEY_DERIVATION, Params::None),
+    ];
+    const PAIR: Option<[ObjectHandle; 2]> = Some([ObjectHandle(1), ObjectHandle(2)]);
+    let results: [(Derives, Option<usize>); 11] = [
+        (|| made(None, PAIR, 4), Some(0)),
+        (|| made(None, PAIR, 3), None),
+        (|| made(None, PAIR, 5), None),
+        (|| made(None, None, 4), None),
+        (|| made(PAIR, PAIR, 4), None),
+        (|| Ok(Derived::Master(ObjectHandle(1), Some([3, 3]))), Some(1)),
+        (|| Ok(Derived::Master(ObjectHandle(1), None)), Some(2)),
+        (|| Ok(Derived::Output(Secret::new(vec![1; 3]))), Some(3)),
+        (|| Ok(Derived::Output(Secret::new(vec![1; 2]))), None),
+        (|| Ok(Derived::Output(Secret::new(vec![1; 4]))), None),
+        (|| Ok(Derived::Key(ObjectHandle(1))), Some(4)),
+    ];
+    for (number, (result, of)) in results.into_iter().enumerate() {
+        for (index, mechanism) in mechanisms.iter().enumerate() {
+            let expected = if of == Some(index) { Ok((true, None)) } else { Err(Error::DeviceError) };
+            assert_eq!(derives(mechanism, result, &[]), expected, "{number} {index}");
+        }
+    }
+}
+
+fn made(macs: Option<[ObjectHandle; 2]>, keys: Option<[ObjectHandle; 2]>, len: usize) -> Result<Derived> {
+    let ivs = [4, len].map(|len| Secret::new(vec![1; len]));
+    Ok(Derived::Connection(Connection { macs, keys, ivs }))
+}
+
+#[test]
+fn each_further_key_has_its_handle_or_the_call_fails() {
+    let derive = mechanism(MechanismType::SHA256_KEY_DERIVATION, Params::None);
+    let done = || Ok(Derived::Key(ObjectHandle(1)));
+    let failed = || Err(Error::TemplateInconsistent);
+    let wrong = Err(Error::DeviceError);
+    assert_eq!(derives(&derive, done, &[Some(5)]), Ok((true, Some(ObjectHandle(5)))));
+    assert_eq!(derives(&derive, done, &[None]), wrong);
+    assert_eq!(derives(&derive, done, &[Some(5), Some(6)]), wrong);
+    assert_eq!(derives(&derive, failed, &[Some(0)]), Ok((false, Some(ObjectHandle(0)))));
+    assert_eq!(derives(&derive, failed, &[None]), Ok((false, None)));
+    assert_eq!(derives(&derive, failed, &[Some(5)]), wrong);
+    assert_eq!(derives(&derive, || Err(Error::BufferTooSmall { needed: 9 }), &[None]), wrong);
 }
 
 struct Label(Vec<Option<usize>>);
@@ -339,6 +511,51 @@ fn the_result_of_another_function_is_none() {
     assert_eq!(fake.remote.sign_init(session, &ecdsa(), ObjectHandle(1)), Err(Error::DeviceError));
     assert_eq!(fake.remote.clear(session, Function::C_SignInit), Ok(()));
     assert_eq!(fake.remote.refused(session, Function::C_Sign, Error::ArgumentsBad), Error::DeviceError);
+}
+
+#[test]
+fn a_call_that_travelled_later_has_the_answer_of_its_own_function() {
+    let sign_init: fn() -> Outcome<'static> =
+        || Outcome::C_SignInit { result: (), session: (), mechanism: (), key: () };
+    for (other, fits) in [
+        (Ok(sign_init), true),
+        (Ok((|| Outcome::Cleared) as fn() -> _), false),
+        (Ok(|| Outcome::C_VerifyInit { result: (), session: (), mechanism: (), key: () }), false),
+        (Err(Error::BufferTooSmall { needed: 4 }), false),
+    ] {
+        let inits = AtomicUsize::new(0);
+        let lie = move |call: &Call<'_>, _| match call {
+            // The second one travels with its call.
+            Call::C_SignInit { .. } if inits.fetch_add(1, SeqCst) == 1 => {
+                answer(other.map(|outcome| outcome()))
+            }
+            call => honest(call),
+        };
+        let fake = Fake::start(lie, || true);
+        let session = fake.open();
+        let sign = |expected| {
+            fake.remote.sign_init(session, &ecdsa(), ObjectHandle(1)).expect("an operation");
+            let signed = fake.remote.sign(session, b"data", Output::Buffer(&mut [0; 4]));
+            assert_eq!(signed, expected);
+        };
+        sign(Ok(Signed::Bytes(4)));
+        sign(if fits { Ok(Signed::Bytes(4)) } else { Err(Error::DeviceError) });
+        sign(Ok(Signed::Bytes(4)));
+    }
+}
+
+#[test]
+fn a_call_whose_answer_is_malformed_is_not_sent_again() {
+    let lie = |call: &Call<'_>, _| match call {
+        Call::C_Sign { .. } => Act::Answer(vec![0xff; 9]),
+        _ => honest(call),
+    };
+    let fake = Fake::start(lie, || true);
+    let session = fake.open();
+    fake.got();
+    let signed = fake.remote.sign(session, b"data", Output::Buffer(&mut [0; 4]));
+    assert_eq!(signed, Err(Error::DeviceError));
+    assert_eq!(fake.got(), [Got::Calls(5, 0, vec![Function::C_Sign])]);
 }
 
 #[test]

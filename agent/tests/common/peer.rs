@@ -148,7 +148,7 @@ impl Peer {
     pub fn make_token(&mut self) -> u64 {
         let slots = self.returned(0, Call::C_GetSlotList {}).expect("an answer");
         let Ok(Outcome::C_GetSlotList { result }) = slots.answer().outcome else { panic!("no slots") };
-        let slot = *result.last().expect("a free slot");
+        let slot = *result.0.last().expect("a free slot");
         let mut label = [b' '; 32];
         label[0] = b't';
         let init = Call::C_InitToken { slot, pin: text(SO_PIN), label };

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use jeton_agent_wire::call::{Data, Found, Told};
 use jeton_agent_wire::{self as wire, Answer, HEADER, MAX_MESSAGE, Outcome, Reply};
 use jeton_child::Random;
+use jeton_words::bounded::List;
 use jeton_words::error::Error;
 use jeton_words::id::{MechanismType, ObjectHandle as Object, SessionHandle, SlotId};
 use jeton_words::operation::{OneTimePassword, Signed};
@@ -189,7 +190,7 @@ fn about(answer: &[u8], wanted: usize) -> Book {
         Reply::Done(0),
         Reply::Done(u64::MAX),
         Reply::Started { version: 0, application: [1; 32], longest: 1 << 20 },
-        Reply::Applications(Vec::new()),
+        Reply::Applications,
     ] {
         book.add(|| (format!("{reply:.40?}"), framed(&reply), Then::GoOn));
     }
@@ -298,10 +299,10 @@ fn outcomes() -> [Named; 12] {
         ("no values", || Outcome::C_GetAttributeValue(Vec::new())),
         ("1024 values", || Outcome::C_GetAttributeValue((0..1024).map(Told::Number).collect())),
         ("1025 values", || Outcome::C_GetAttributeValue((0..1025).map(Told::Number).collect())),
-        ("a slot", || Outcome::C_GetSlotList { result: vec![SlotId(u64::MAX)] }),
-        ("many slots", || Outcome::C_GetSlotList { result: vec![SlotId(1); 1 << 20] }),
+        ("a slot", || Outcome::C_GetSlotList { result: List(vec![SlotId(u64::MAX)]) }),
+        ("many slots", || Outcome::C_GetSlotList { result: List(vec![SlotId(1); 1 << 20]) }),
         ("many mechanisms", || Outcome::C_GetMechanismList {
-            result: vec![MechanismType(u64::MAX); 1 << 20],
+            result: List(vec![MechanismType(u64::MAX); 1 << 20]),
             slot: (),
         }),
         ("a session", || Outcome::C_OpenSession {

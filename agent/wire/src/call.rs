@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
-use jeton_words::bounded::{at_most, nested, together};
+use jeton_words::bounded::{List, MAX_ITEMS, at_most, nested, together};
 use jeton_words::derive::Derived;
 use jeton_words::error::Error;
 use jeton_words::functions;
@@ -28,7 +28,7 @@ use serde_bytes::Bytes;
 
 /// The greatest number of handles that one call of `C_FindObjects` returns. A client that wants
 /// more calls again.
-pub const MAX_HANDLES: usize = 1 << 13;
+pub const MAX_HANDLES: usize = MAX_ITEMS;
 
 /// The session of the request. It needs no bytes.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -149,6 +149,16 @@ macro_rules! slot {
     }};
 }
 
+macro_rules! room {
+    (Output $argument:ident) => {
+        Some(*$argument)
+    };
+    ($other:ident $argument:ident) => {{
+        let _ = $argument;
+        None
+    }};
+}
+
 macro_rules! make {
     ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
         /// A call of a function.
@@ -188,6 +198,15 @@ macro_rules! make {
                     $(Self::$function { $($argument),* } => {
                         None$(.or(mechanism!($kind $argument)))*
                     })*
+                }
+            }
+
+            /// Returns the room for the output of a function that has one.
+            pub fn room(&self) -> Option<OutputRoom> {
+                match self {
+                    Self::Refused { .. } | Self::Clear(_) => None,
+                    Self::C_GetAttributeValue { .. } | Self::C_DeriveKey { .. } => None,
+                    $(Self::$function { $($argument),* } => None$(.or(room!($kind $argument)))*,)*
                 }
             }
 

@@ -141,10 +141,10 @@ pub enum Reply<'a> {
     Answers(u32),
     /// To [`Request::Lock`]: the number of connections that ended. To [`Request::End`]: 0.
     Done(u64),
-    /// To [`Request::Status`].
-    Status(Status),
-    /// To [`Request::Applications`], the oldest first.
-    Applications(Vec<OfApplication>),
+    /// To [`Request::Status`]: a [`Status`] follows.
+    Status,
+    /// To [`Request::Applications`]: a list of [`OfApplication`] follows, the oldest first.
+    Applications,
     /// To [`Request::Resume`].
     Resumed(Result<(), Error>),
     /// There is no room for another connection of this client now.

@@ -4,25 +4,26 @@ use std::fmt::{self, Write};
 use std::io;
 use std::path::Path;
 
+use jeton_words::bounded::at_most;
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::system::connect;
-use crate::{MAX_MESSAGE, Reply, Request, decode, encode};
+use crate::{MAX_MESSAGE, Reply, Request, decode, encode, take as take_value};
 
 /// Asks the agent at this socket what it counts. This and the functions below fail with
 /// `PermissionDenied` if it refuses, and with `InvalidData` if it speaks another protocol.
 pub fn status(socket: &Path) -> io::Result<Status> {
-    ask(socket, &Request::Status, |reply| match reply {
-        Reply::Status(status) => Some(status),
+    ask(socket, &Request::Status, |reply, rest| match reply {
+        Reply::Status => decode(rest).ok(),
         _ => None,
     })
 }
 
 /// Asks for the applications, the oldest first.
 pub fn applications(socket: &Path) -> io::Result<Vec<OfApplication>> {
-    ask(socket, &Request::Applications, |reply| match reply {
-        Reply::Applications(applications) => Some(applications),
+    ask(socket, &Request::Applications, |reply, rest| match reply {
+        Reply::Applications => decode::<Applications>(rest).ok().map(|Applications(all)| all),
         _ => None,
     })
 }
@@ -31,25 +32,38 @@ pub fn applications(socket: &Path) -> io::Result<Vec<OfApplication>> {
 /// number of connections; `None` if there was no such client since the start, and only its tickets
 /// are void.
 pub fn lock(socket: &Path, client: Option<&str>) -> io::Result<Option<u64>> {
-    ask(socket, &Request::Lock(client), |reply| match reply {
+    ask(socket, &Request::Lock(client), |reply, _| match reply {
         Reply::Done(connections) => Some(Some(connections)),
         Reply::Unknown => Some(None),
         _ => None,
     })
 }
 
-fn ask<T>(socket: &Path, request: &Request<'_>, take: impl FnOnce(Reply<'_>) -> Option<T>) -> io::Result<T> {
+/// `take` gets the reply and what follows it.
+fn ask<T>(
+    socket: &Path,
+    request: &Request<'_>,
+    take: impl FnOnce(Reply<'_>, &[u8]) -> Option<T>,
+) -> io::Result<T> {
     let foreign = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another protocol");
     let mut channel = Channel::new(connect(socket)?, 1);
     encode(request, &mut channel.frame).map_err(|_| io::ErrorKind::InvalidInput)?;
     channel.send()?;
     channel.receive(MAX_MESSAGE, |_| true)?;
-    match decode(channel.parts().0) {
+    let mut rest = channel.parts().0;
+    match take_value(&mut rest) {
         Ok(Reply::Refused(reason)) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason)),
-        Ok(reply) => take(reply).ok_or_else(foreign),
+        Ok(reply) => take(reply, rest).ok_or_else(foreign),
         Err(_) => Err(foreign()),
     }
 }
+
+/// The greatest number of items in a list of an answer.
+const MOST: usize = 1 << 16;
+
+/// The applications in an answer.
+#[derive(Deserialize)]
+struct Applications(#[serde(deserialize_with = "at_most::<MOST, _, _>")] Vec<OfApplication>);
 
 /// What an agent counts. The numbers of calls begin with its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,12 +77,15 @@ pub struct Status {
     /// Their open sessions.
     pub sessions: u64,
     /// Those that have been connected, in the order of their names.
+    #[serde(deserialize_with = "at_most::<MOST, _, _>")]
     pub clients: Vec<OfClient>,
     /// The tokens that are initialised.
+    #[serde(deserialize_with = "at_most::<MOST, _, _>")]
     pub tokens: Vec<OfToken>,
     /// The requests.
     pub requests: u64,
     /// How long requests took, without the time of the socket.
+    #[serde(deserialize_with = "at_most::<MOST, _, _>")]
     pub times: Vec<Quantile>,
 }
 

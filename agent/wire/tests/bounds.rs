@@ -3,8 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use jeton_agent_wire::{Answer, Call, append, decode};
-use serde::Serialize;
+use jeton_agent_wire::{Answer, Call, Reply, Status, append, decode};
+use jeton_words::cipher::GcmParams;
+use jeton_words::params::Params;
+use jeton_words::shape::MacFunction;
+use serde::{Deserialize, Serialize};
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
@@ -39,13 +42,18 @@ static COUNTING: Counting = Counting;
 
 /// Decodes a call. Returns whether it is one.
 fn is_bounded(message: &[u8]) -> bool {
+    is_bounded_value::<Call<'_>>(message)
+}
+
+/// Decodes a value. Returns whether it is one.
+fn is_bounded_value<'a, T: Deserialize<'a>>(message: &'a [u8]) -> bool {
     let before = LIVE.get();
     MOST.set(before);
-    let is_call = decode::<Call<'_>>(message).is_ok();
+    let is_value = decode::<T>(message).is_ok();
     let most = MOST.get() - before;
     assert!(most <= 2 * message.len() as isize + (64 << 10), "{most} bytes for {}", message.len());
     assert_eq!(LIVE.get(), before);
-    is_call
+    is_value
 }
 
 fn bytes(value: &impl Serialize) -> Vec<u8> {
@@ -147,12 +155,9 @@ fn the_parts_of_a_parameter_are_counted() {
 
 /// Returns the number of a parameter.
 fn params(name: &str) -> u8 {
-    use jeton_words::params::Params;
     let empty: Box<[u8]> = Box::default();
     let params = match name {
-        "Sp800_108" => {
-            Params::Sp800_108 { prf: jeton_words::shape::MacFunction::AesCmac, fields: Vec::new(), iv: empty }
-        }
+        "Sp800_108" => Params::Sp800_108 { prf: MacFunction::AesCmac, fields: Vec::new(), iv: empty },
         _ => Params::Data(empty),
     };
     bytes(&params)[0]
@@ -160,10 +165,18 @@ fn params(name: &str) -> u8 {
 
 #[test]
 fn a_long_value_is_copied_once() {
+    // CKM_CONCATENATE_BASE_AND_DATA, whose data has a limit.
+    let concatenate = |len: usize| {
+        let data = list(len as u64, [vec![7; len]]);
+        [&[3, 0xe2, 0x06, params("Data")][..], &data, &[1], &list(0, []), &list(0, [])].concat()
+    };
+    assert!(is_bounded(&concatenate(1 << 16)));
+    assert!(!is_bounded(&concatenate((1 << 16) + 1)));
+    // The additional data of CKM_AES_GCM may be longer.
     let data = vec![7; 1 << 20];
-    let concatenate = [&[3, 0xe2, 0x06, params("Data")][..], &list(1 << 20, [data.clone()])].concat();
-    let call = [&concatenate[..], &[1], &list(0, []), &list(0, [])].concat();
-    assert!(is_bounded(&call));
+    let gcm = GcmParams { nonce: &[7; 12], aad: &data, tag_len: 16 }.scheme().expect("memory");
+    let gcm = [&[0x87, 0x21][..], &bytes(&Params::Cipher(gcm))].concat();
+    assert!(is_bounded(&[&[number("C_EncryptInit")][..], &gcm, &[1]].concat()));
     for len in [(1 << 20) + 1, 1 << 40, u64::MAX] {
         let digest = [&[number("C_DigestUpdate")][..], &list(len, [data.clone()])].concat();
         assert!(!is_bounded(&digest), "{len}");
@@ -185,6 +198,64 @@ fn attributes_to_read_are_counted() {
     assert!(!is_bounded(&read(&list(1, [[vec![LABEL], deep].concat()]))));
 }
 
+/// Decodes the answer of a function with these results. Returns whether it is one.
+fn is_bounded_answer(outcome: u8, results: &[u8]) -> bool {
+    let answer = [&[0, outcome], results, &[0, 0, 0]].concat();
+    is_bounded_value::<Answer<'_>>(&answer)
+}
+
+#[test]
+fn the_lists_of_an_answer_are_counted() {
+    // The results have the numbers of the calls, without the refused one.
+    let result = |name| number(name) - 1;
+    let items = |count: usize| list(count as u64, (0..count).map(|_| vec![1]));
+    for (outcome, most, before) in [
+        (result("C_GetSlotList"), 8192, &[][..]),
+        (result("C_GetMechanismList"), 8192, &[]),
+        (result("C_FindObjects"), 8192, &[1]),
+    ] {
+        let is_bounded = |list: Vec<u8>| is_bounded_answer(outcome, &[before, &list].concat());
+        assert!(is_bounded(items(most)), "{outcome}");
+        assert!(!is_bounded(items(most + 1)), "{outcome}");
+        assert!(!is_bounded(items(1 << 20)), "{outcome}");
+        assert!(!is_bounded(list(u64::MAX, [])), "{outcome}");
+    }
+    // The values of attributes, and the keys of a derivation.
+    let refused = |count: usize| list(count as u64, (0..count).map(|_| vec![0, 0]));
+    let nested =
+        |count: usize| [vec![1, 4], list(count as u64, (0..count).map(|_| vec![LABEL, 0, 0]))].concat();
+    assert!(is_bounded_answer(1, &refused(1024)) && is_bounded_answer(1, &nested(1023)));
+    assert!(!is_bounded_answer(1, &refused(1025)) && !is_bounded_answer(1, &nested(1024)));
+    let derived = |count: usize| [vec![0, 0, 1], list(count as u64, (0..count).map(|_| vec![0]))].concat();
+    assert!(is_bounded_answer(2, &derived(64)) && !is_bounded_answer(2, &derived(65)));
+}
+
+#[test]
+fn a_long_text_or_output_of_an_answer_is_copied_once() {
+    let long = list(1 << 20, [vec![b'a'; 1 << 20]]);
+    let slot = [&long[..], &[0, 1, 1, 1, 1, 1, 1]].concat();
+    assert!(is_bounded_answer(number("C_GetSlotInfo") - 1, &slot));
+    let out = [&bytes(&(1_u64 << 20))[..], &long].concat();
+    assert!(is_bounded_answer(number("C_Encrypt") - 1, &out));
+    let [mut told, mut random] = [vec![1, 3], vec![]];
+    told.extend(&long);
+    random.extend(&long);
+    assert!(is_bounded_answer(1, &told));
+    assert!(is_bounded_answer(number("C_GenerateRandom") - 1, &random));
+}
+
+/// A client asks for no figures, and decodes none.
+#[test]
+fn the_figures_of_an_agent_are_no_answer_to_a_client() {
+    let applications = list(1 << 16, (0..1 << 16).map(|_| vec![0; 6]));
+    for reply in [Reply::Status, Reply::Applications] {
+        assert!(!is_bounded_value::<Reply<'_>>(&[bytes(&reply), applications.clone()].concat()));
+    }
+    let status = |clients: u64| [&[0; 4][..], &list(clients, [])].concat();
+    assert!(is_bounded_value::<Status>(&[&status(0)[..], &[0; 3]].concat()));
+    assert!(!is_bounded_value::<Status>(&status((1 << 16) + 1)));
+}
+
 /// Messages with random changes, of all functions.
 #[test]
 fn random_messages_have_bounded_memory() {
@@ -195,14 +266,19 @@ fn random_messages_have_bounded_memory() {
         state ^= state << 17;
         (state >> 16) as usize % most
     };
-    let mut calls = 0;
+    // The memory of secrets, such as the output of a derivation, stays for the next ones.
+    assert!(decode::<Answer<'_>>(&[0, 2, 0, 3, 1, 7, 0, 0, 0, 0]).is_ok());
+    let (mut calls, mut answers) = (0, 0);
     for round in 0..200_000 {
         let len = 1 + random(64);
         let small = round % 2 == 0;
         let mut message: Vec<u8> = (0..len).map(|_| random(if small { 4 } else { 256 }) as u8).collect();
         message[0] = random(110) as u8;
         calls += usize::from(is_bounded(&message));
-        let _ = decode::<Answer<'_>>(&message);
+        is_bounded_value::<Reply<'_>>(&message);
+        // The result of a function that succeeded.
+        message.insert(0, 0);
+        answers += usize::from(is_bounded_value::<Answer<'_>>(&message));
     }
-    assert!(calls > 1000, "{calls}");
+    assert!(calls > 1000 && answers > 500, "{calls} {answers}");
 }

@@ -45,6 +45,9 @@ fn requests_have_the_bytes_of_version_5() {
 fn a_client_of_version_4_gets_an_answer() {
     assert!(matches!(decode(&[0, 4, 0]), Ok(Request::Start { version: 4, single: false })));
     check(&Reply::Refused("no"), &[2, 2, b'n', b'o']);
+    // The figures follow.
+    check(&Reply::Status, &[5]);
+    check(&Reply::Applications, &[6]);
 }
 
 #[test]

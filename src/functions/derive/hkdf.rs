@@ -17,6 +17,7 @@ impl Work<'_> {
         let (attributes, len) = make::derived_data(template, guard.forced(), self.rights)?;
         self.rights.write(&attributes)?;
         let wanted = parse_len(len)?;
+        let _permit = self.admit(wanted.unwrap_or(0))?;
         let value = Work { wanted, ..*self }.hkdf(&self.mechanism.params)?;
         self.token.insert(self.rights, self.session, make::put_data(attributes, &value, wanted)?)
     }

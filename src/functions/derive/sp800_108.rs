@@ -40,7 +40,10 @@ impl Work<'_> {
         }
         let scheme = prf_scheme(*prf)?;
         let lens: Vec<_> = keys.iter().map(|(_, len)| *len).collect();
-        let values = Pseudorandom { work: self, scheme, fields, iv }.keys(kdf, &lens)?;
+        let values = {
+            let _permit = self.admit(lens.iter().sum())?;
+            Pseudorandom { work: self, scheme, fields, iv }.keys(kdf, &lens)?
+        };
         let templates = std::iter::once(template).chain(more.iter().map(|additional| &additional.template));
         let put = |(((mut attributes, len), value), template)| {
             guard.mark(&mut attributes, template, len, len)?;

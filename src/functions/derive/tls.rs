@@ -144,6 +144,7 @@ impl Work<'_> {
             return Err(Error::MechanismParamInvalid);
         };
         self.guard(&Template::default())?;
+        let _permit = self.admit(*len)?;
         self.tls(TlsPrf::Md5Sha1, label, &[seed], *len).map(Derived::Output)
     }
 

@@ -45,6 +45,11 @@ impl Lost {
     pub fn malformed() -> Self {
         Self { sent: true, error: io::ErrorKind::InvalidData.into() }
     }
+
+    /// Returns whether the agent answered so. It may do so again, however often it is asked.
+    pub fn is_malformed(&self) -> bool {
+        self.error.kind() == io::ErrorKind::InvalidData
+    }
 }
 
 impl Connection {
