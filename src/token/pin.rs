@@ -30,16 +30,6 @@ enum Counted {
     InMemory,
 }
 
-impl Counted {
-    /// Returns the number of failures that the store has counted for the attempt.
-    fn on_disk(&self) -> u32 {
-        match self {
-            Self::OnDisk(_) => 1,
-            Self::InMemory => 0,
-        }
-    }
-}
-
 /// The turns of attempts that cannot be counted on disk. They run one after the other, so that more
 /// threads do not allow more attempts.
 static UNCOUNTED: Turns = Turns(AtomicU64::new(0));
@@ -236,13 +226,8 @@ impl Token {
             }
             Err(error) => {
                 warn!(token = self.serial, ?role, ?error, "login failed");
-                match error {
-                    // The store has not counted it.
-                    Error::PinIncorrect if matches!(counted, Counted::InMemory) => {
-                        self.tally(role).uncounted += 1;
-                    }
-                    Error::PinIncorrect => {}
-                    _ => self.take_back(role, &counted),
+                if error != Error::PinIncorrect {
+                    self.take_back(role, &counted);
                 }
                 Err(error)
             }
@@ -282,8 +267,10 @@ impl Token {
             return Err(reason);
         }
         // Read after the wait, because other attempts may have failed in the meantime.
-        let known = failures.saturating_add(self.tally(role).uncounted);
-        if known < self.settings.pins.retries { Ok(()) } else { Err(Error::PinLocked) }
+        let mut tally = self.tally(role);
+        require(failures.saturating_add(tally.uncounted) < self.settings.pins.retries, Error::PinLocked)?;
+        tally.uncounted += 1;
+        Ok(())
     }
 
     /// Resets the failures after a right PIN. The login is valid even if this fails; the next login
@@ -302,14 +289,20 @@ impl Token {
                     ?reason,
                     "the PIN was right, but the count of wrong PINs could not be reset"
                 );
-                self.tally(role).owed += counted.on_disk();
+                self.tally(role).owed += u32::from(matches!(counted, Counted::OnDisk(_)));
             }
         }
     }
 
     /// Subtracts the failure of an attempt that ended with another error than a wrong PIN.
     fn take_back(&self, role: Role, counted: &Counted) {
-        self.tally(role).owed += counted.on_disk();
+        match counted {
+            Counted::OnDisk(_) => self.tally(role).owed += 1,
+            Counted::InMemory => {
+                let mut tally = self.tally(role);
+                tally.uncounted = tally.uncounted.saturating_sub(1);
+            }
+        }
         self.take_back_owed(role);
     }
 
