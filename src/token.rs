@@ -3,6 +3,7 @@
 mod client;
 mod commit;
 mod epoch;
+mod known_pin;
 mod load;
 mod objects;
 mod pin;

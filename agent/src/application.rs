@@ -213,11 +213,10 @@ impl Connection<'_> {
             return self.append(application, session, outcome, None, frame);
         }
         let module = &application.module;
-        let tries = self.agent.pins.of_call(self.peer(), module, session, call);
-        let mut tries = tries.as_deref().map(lock);
-        if tries.as_mut().is_some_and(|tries| tries.are_used_up(self.peer())) {
-            return self.append(application, session, Err(Error::PinLocked), None, frame);
-        }
+        let attempt = match self.agent.pins.begin(self.peer(), module, session, call) {
+            Ok(attempt) => attempt,
+            Err(error) => return self.append(application, session, Err(error), None, frame),
+        };
         // The parameter of a mechanism was copied from the message.
         if call.mechanism().is_some() && !budget.take(len) {
             return self.append(application, session, Err(Error::DeviceMemory), None, frame);
@@ -234,8 +233,8 @@ impl Connection<'_> {
         if let Err(error) = result {
             debug!(peer = self.peer(), function = function.name(), ?error, "the call failed");
         }
-        if let Some(tries) = &mut tries {
-            tries.count(result);
+        if let Some(attempt) = attempt {
+            attempt.end(result);
         }
         Ok(result)
     }

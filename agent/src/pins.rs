@@ -5,7 +5,7 @@
 //! login tries a wrong PIN once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jeton::error::{Error, Result as Outcome};
@@ -31,7 +31,7 @@ type Key = (String, String, User);
 /// The tries of all clients.
 #[derive(Default)]
 pub(crate) struct Pins {
-    clients: Mutex<HashMap<Key, Arc<Mutex<Tries>>>>,
+    clients: Mutex<HashMap<Key, Arc<Tries>>>,
     /// The wrong PINs of the agent's own logins, by the serial number of the token. One is locked
     /// during a login, so that many sessions that open at once try a PIN once.
     own: Mutex<HashMap<String, Arc<Mutex<Refused>>>>,
@@ -39,11 +39,27 @@ pub(crate) struct Pins {
     failures: Mutex<HashMap<String, String>>,
 }
 
-/// The tries of a client for a user of a token. Locked during a try, so that parallel tries count.
+/// The tries of a client for a user of a token.
 #[derive(Default)]
-pub(crate) struct Tries {
+struct Tries {
+    counts: Mutex<Counts>,
+    /// Wakes a try that waits for the outcome of others.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
     wrong: u32,
-    last: Option<Instant>,
+    /// The tries that run. Each counts as a wrong one until its end.
+    running: u32,
+    last_wrong: Option<Instant>,
+}
+
+/// A try that runs. It ends when the value is dropped, as a wrong one unless
+/// [`end`](Self::end) says otherwise.
+pub(crate) struct Try {
+    tries: Arc<Tries>,
+    outcome: Outcome<()>,
 }
 
 /// The PINs that were wrong while the user's PIN had this mark.
@@ -54,17 +70,24 @@ struct Refused {
 }
 
 impl Pins {
-    /// Returns the tries that a call may use up. `None` if the call tries no PIN.
-    pub(crate) fn of_call(
+    /// Begins the try that a call makes. `None` if the call tries no PIN. Fails with `PinLocked` if
+    /// the client has no try left.
+    pub(crate) fn begin(
         &self,
         client: &str,
         module: &Module,
         session: SessionHandle,
         call: &Call<'_>,
-    ) -> Option<Arc<Mutex<Tries>>> {
-        let (slot, user) = tried(module, session, call)?;
-        let key = (client.to_owned(), module.token(slot).ok()?.serial, user);
-        Some(Arc::clone(lock(&self.clients).entry(key).or_default()))
+    ) -> Outcome<Option<Try>> {
+        let Some((slot, user)) = tried(module, session, call) else { return Ok(None) };
+        let Ok(token) = module.token(slot) else { return Ok(None) };
+        let tries =
+            Arc::clone(lock(&self.clients).entry((client.to_owned(), token.serial, user)).or_default());
+        if tries.begin() {
+            return Ok(Some(Try { tries, outcome: Err(Error::PinIncorrect) }));
+        }
+        warn!(client, "a PIN is not tried after {MOST_WRONG} wrong ones");
+        Err(Error::PinLocked)
     }
 
     /// Logs in to a token with the PIN of a rule.
@@ -121,28 +144,46 @@ impl Pins {
 }
 
 impl Tries {
-    /// Returns whether the client has no try left.
-    pub(crate) fn are_used_up(&mut self, client: &str) -> bool {
-        if self.last.is_none_or(|last| last.elapsed() > PAUSE) {
-            self.wrong = 0;
-        }
-        let are_used_up = self.wrong >= MOST_WRONG;
-        if are_used_up {
-            warn!(client, "a PIN is not tried after {MOST_WRONG} wrong ones");
-        }
-        are_used_up
-    }
-
-    /// Counts the outcome of a try.
-    pub(crate) fn count(&mut self, outcome: Outcome<()>) {
-        match outcome {
-            Ok(()) => self.wrong = 0,
-            Err(Error::PinIncorrect) => {
-                self.wrong += 1;
-                self.last = Some(Instant::now());
+    /// Counts a try before it is made. Waits while the client has tries left only if some that run
+    /// turn out right. Returns `false` if it has none left.
+    fn begin(&self) -> bool {
+        let mut counts = lock(&self.counts);
+        loop {
+            if counts.last_wrong.is_none_or(|last| last.elapsed() > PAUSE) {
+                counts.wrong = 0;
             }
-            _ => {}
+            let is_used_up = counts.wrong >= MOST_WRONG;
+            if is_used_up || counts.wrong + counts.running < MOST_WRONG {
+                counts.running += u32::from(!is_used_up);
+                // The end of one try may decide about several that wait.
+                self.ended.notify_one();
+                return !is_used_up;
+            }
+            counts = self.ended.wait(counts).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl Try {
+    /// Ends the try with the result of the call.
+    pub(crate) fn end(mut self, outcome: Outcome<()>) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Try {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.tries.counts);
+        counts.running -= 1;
+        match self.outcome {
+            Ok(()) => counts.wrong = 0,
+            Err(Error::PinIncorrect) => {
+                counts.wrong += 1;
+                counts.last_wrong = Some(Instant::now());
+            }
+            Err(_) => {}
+        }
+        self.tries.ended.notify_one();
     }
 }
 

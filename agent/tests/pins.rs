@@ -11,8 +11,11 @@ use jeton_words::id::SlotId;
 use jeton_words::slot::Wait;
 
 const NEW_PIN: &str = "87654321";
+const WRONG_PIN: &str = "99999999";
 /// More wrong PINs than any token allows.
 const MANY: usize = 12;
+/// The applications of one client that log in at once.
+const CROWD: usize = 150;
 
 fn flags(directory: &Path, slot: u64) -> CK_FLAGS {
     let returned = Peer::started(directory).returned(0, Call::C_GetTokenInfo { slot: SlotId(slot) });
@@ -89,7 +92,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
     let slot = make_token(directory);
     drop(agent);
     let (pin, log) = (directory.join("pin"), directory.join("log"));
-    fs::write(&pin, "99999999").expect("a file");
+    fs::write(&pin, WRONG_PIN).expect("a file");
     let rules = format!("[[client]]\nlogin = {{ token = 't', pin-file = '{}' }}\n", pin.display());
     write_rules(directory, &rules);
     let mut command = Command::new(PROGRAM);
@@ -127,7 +130,7 @@ fn one_client_does_not_lock_the_pins_of_a_token() {
     let wrong = |user, count| -> Vec<Returns<()>> {
         let one = |_| {
             let (mut peer, session) = Peer::opened(directory, slot);
-            peer.login(session, user, "99999999").result()
+            peer.login(session, user, WRONG_PIN).result()
         };
         (0..count).map(one).collect()
     };
@@ -147,13 +150,54 @@ fn one_client_does_not_lock_the_pins_of_a_token() {
         assert!(others.iter().all(|code| *code == Err(Error::PinLocked)), "{others:?}");
     }
     let (mut peer, session) = Peer::opened(directory, slot);
-    assert_eq!(peer.call(session, change("99999999", NEW_PIN)), Some(Err(Error::PinLocked)));
+    assert_eq!(peer.call(session, change(WRONG_PIN, NEW_PIN)), Some(Err(Error::PinLocked)));
     drop(peer);
-    let init = Call::C_InitToken { slot: SlotId(slot), pin: text("99999999"), label: [b' '; 32] };
+    let init = Call::C_InitToken { slot: SlotId(slot), pin: text(WRONG_PIN), label: [b' '; 32] };
     assert_eq!(Peer::started(directory).call(0, init), Some(Err(Error::PinLocked)));
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_LOCKED | CKF_SO_PIN_LOCKED), 0);
     agent.replace();
     assert_eq!((login(Who::User, PIN), login(Who::SecurityOfficer, SO_PIN)), (Ok(()), Ok(())));
+}
+
+/// One after the other, these logins would take longer than a peer waits.
+#[test]
+fn many_applications_log_in_at_once() {
+    let directory = &Directory::new();
+    let _agent = Agent::try_start(directory, "agent.socket", SLOW_PINS).expect("an agent");
+    let slot = make_token(directory);
+    for user in [(Who::User, PIN), (Who::SecurityOfficer, SO_PIN)] {
+        let codes =
+            at_once(directory, slot, CROWD, |_, peer, session| peer.login(session, user.0, user.1).result());
+        assert_eq!(codes, [Ok(()); CROWD]);
+    }
+}
+
+#[test]
+fn wrong_pins_at_once_use_up_five_tries() {
+    let (_agent, directory) = Agent::within(Directory::new());
+    let slot = make_token(&directory);
+    // Some applications try the same PIN, and others another one.
+    let pin = |number: usize| format!("9999999{}", number % 7);
+    let codes = at_once(&directory, slot, CROWD, |number, peer, session| match number % 3 {
+        0 => peer.call(session, change(&pin(number), NEW_PIN)).expect("an answer"),
+        _ => peer.login(session, Who::User, &pin(number)).result(),
+    });
+    let count = |wanted| codes.iter().filter(|code| **code == Err(wanted)).count();
+    assert_eq!((count(Error::PinIncorrect), count(Error::PinLocked)), (5, CROWD - 5), "{codes:?}");
+    assert_eq!(flags(&directory, slot) & CKF_USER_PIN_LOCKED, 0);
+}
+
+/// A right PIN waits for the outcome of wrong ones that came first.
+#[test]
+fn a_few_wrong_pins_at_once_refuse_no_right_one() {
+    let (_agent, directory) = Agent::within(Directory::new());
+    let slot = make_token(&directory);
+    let is_wrong = |number: usize| number % 40 == 7;
+    let codes = at_once(&directory, slot, CROWD, |number, peer, session| {
+        peer.login(session, Who::User, if is_wrong(number) { WRONG_PIN } else { PIN }).result()
+    });
+    let expected = |number| if is_wrong(number) { Err(Error::PinIncorrect) } else { Ok(()) };
+    assert_eq!(codes, (0..CROWD).map(expected).collect::<Vec<_>>());
 }
 
 #[test]

@@ -7,8 +7,10 @@ mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod server;
 
+use common::peer::Who;
 use common::*;
 use jeton_client::SlotId;
+use jeton_words::error::Error;
 
 const CLIENTS: usize = 8;
 /// A client stores an object after this number of signatures.
@@ -205,6 +207,23 @@ fn clients_go_on_after_a_thousand_kills() {
 #[ignore = "in .ci/full"]
 fn clients_go_on_after_two_hundred_kills_of_two_agents() {
     on_a_database(200);
+}
+
+/// If each ticket cost a run of Argon2id, the last applications would wait longer than a peer does.
+#[test]
+fn many_applications_go_on_at_once() {
+    const CROWD: usize = 150;
+    let directory = &Directory::new();
+    let mut agent = Agent::try_start(directory, "agent.socket", SLOW_PINS).expect("an agent");
+    let slot = make_token(directory);
+    let tickets = at_once(directory, slot, CROWD, |_, peer, session| {
+        peer.login(session, Who::User, PIN).kept().expect("a ticket")
+    });
+    agent.replace();
+    let codes = at_once(directory, slot, CROWD, |number, peer, session| {
+        peer.resume(session, &tickets[number]).map(|()| peer.login(session, Who::User, "").result())
+    });
+    assert_eq!(codes, [Ok(Err(Error::UserAlreadyLoggedIn)); CROWD]);
 }
 
 #[test]

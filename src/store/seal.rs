@@ -101,7 +101,8 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn fill_random(bytes: &mut [u8]) -> Result<()> {
+/// Like [`random`], for a secret.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
     if cfg!(feature = "fips") {
         return Provider::ALL[0].random.fill(bytes);
     }

@@ -16,6 +16,7 @@ use jeton_words::session::Access;
 use tracing::warn;
 
 use super::epoch::Epoch;
+use super::known_pin::KnownPin;
 use super::objects::{self, Content, Entry, Objects};
 use super::search::Plan;
 use super::state::{Application, ChangeGuard, State, Token};
@@ -52,6 +53,8 @@ pub struct ClientToken {
     /// the session objects up to this handle.
     indexed: Mutex<ObjectHandle>,
     identity: Option<Arc<Identity>>,
+    /// The PIN of the login. The PIN is known while an application of the client has it here.
+    pin: Mutex<Option<Arc<KnownPin>>>,
 }
 
 impl Deref for ClientToken {
@@ -106,6 +109,7 @@ impl ClientToken {
             session_objects: OnceLock::new(),
             indexed: Mutex::new(ObjectHandle(0)),
             identity,
+            pin: Mutex::default(),
         });
         let mut clients = lock(&token.clients);
         clients.retain(|other| other.strong_count() != 0);
@@ -177,6 +181,11 @@ impl ClientToken {
     /// Publishes the login together with a new epoch, under the lock of the token's state.
     pub(super) fn publish(&self, _: &State, login: Login) {
         self.epoch.publish(login);
+    }
+
+    /// Keeps the known PIN of a login until the login ends, under the lock of the token's state.
+    pub(super) fn note_pin(&self, _: &State, pin: Option<&Arc<KnownPin>>) {
+        *lock(&self.pin) = pin.cloned();
     }
 
     /// Returns the rights of a session of this application.
@@ -265,6 +274,7 @@ impl ClientToken {
         if self.login_state() == Login::User {
             self.logouts.fetch_add(1, Ordering::AcqRel);
         }
+        self.note_pin(state, None);
         self.publish(state, Login::Public);
         if let Some(objects) = self.session_objects.get() {
             objects.remove_private();

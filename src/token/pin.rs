@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, info, warn};
 
 use super::client::{ClientToken, Sessions};
+use super::known_pin::KnownPin;
 use super::state::Token;
 use crate::config::{PinRules, Settings};
 use crate::error::{Error, Result, require};
@@ -19,6 +20,7 @@ use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
 use crate::store::{Attempt, Change, Header, PinState, Role};
+use crate::sync::lock;
 
 /// An attempt is refused if its turn begins later than this.
 const LONGEST_QUEUE: Duration = Duration::from_secs(20);
@@ -28,16 +30,6 @@ enum Counted {
     OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] Attempt),
     /// Only in the memory of this process.
     InMemory,
-}
-
-impl Counted {
-    /// Returns the number of failures that the store has counted for the attempt.
-    fn on_disk(&self) -> u32 {
-        match self {
-            Self::OnDisk(_) => 1,
-            Self::InMemory => 0,
-        }
-    }
 }
 
 /// The turns of attempts that cannot be counted on disk. They run one after the other, so that more
@@ -236,13 +228,8 @@ impl Token {
             }
             Err(error) => {
                 warn!(token = self.serial, ?role, ?error, "login failed");
-                match error {
-                    // The store has not counted it.
-                    Error::PinIncorrect if matches!(counted, Counted::InMemory) => {
-                        self.tally(role).uncounted += 1;
-                    }
-                    Error::PinIncorrect => {}
-                    _ => self.take_back(role, &counted),
+                if error != Error::PinIncorrect {
+                    self.take_back(role, &counted);
                 }
                 Err(error)
             }
@@ -282,8 +269,10 @@ impl Token {
             return Err(reason);
         }
         // Read after the wait, because other attempts may have failed in the meantime.
-        let known = failures.saturating_add(self.tally(role).uncounted);
-        if known < self.settings.pins.retries { Ok(()) } else { Err(Error::PinLocked) }
+        let mut tally = self.tally(role);
+        require(failures.saturating_add(tally.uncounted) < self.settings.pins.retries, Error::PinLocked)?;
+        tally.uncounted += 1;
+        Ok(())
     }
 
     /// Resets the failures after a right PIN. The login is valid even if this fails; the next login
@@ -302,14 +291,20 @@ impl Token {
                     ?reason,
                     "the PIN was right, but the count of wrong PINs could not be reset"
                 );
-                self.tally(role).owed += counted.on_disk();
+                self.tally(role).owed += u32::from(matches!(counted, Counted::OnDisk(_)));
             }
         }
     }
 
     /// Subtracts the failure of an attempt that ended with another error than a wrong PIN.
     fn take_back(&self, role: Role, counted: &Counted) {
-        self.tally(role).owed += counted.on_disk();
+        match counted {
+            Counted::OnDisk(_) => self.tally(role).owed += 1,
+            Counted::InMemory => {
+                let mut tally = self.tally(role);
+                tally.uncounted = tally.uncounted.saturating_sub(1);
+            }
+        }
         self.take_back_owed(role);
     }
 
@@ -351,25 +346,76 @@ impl Token {
 
 impl ClientToken {
     /// Logs in: unwraps the token key with the PIN, and loads the objects. They include private
-    /// objects only for the user.
+    /// objects only for the user. Uses the unwrapped key if another application of the client is
+    /// logged in with the same PIN.
     pub(crate) fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
+        let known = self.known_pin(role, pin)?.map(|(known, _)| known);
+        let mut is_right = known.as_deref().map(|known| lock(&known.is_right));
+        if let (Some(known), Some(true)) = (&known, is_right.as_deref())
+            && let Some((key, incarnation)) = self.key_of_known(role, known, pin)?
+        {
+            return self.start_login(role, &key, incarnation, Some(known));
+        }
+        let unwrapped = self.unwrap(role, pin);
+        if unwrapped.is_err() {
+            known.iter().for_each(|known| self.known_pins.forget(known));
+        }
+        let Unwrapped { key, incarnation, record } = unwrapped?;
+        is_right.iter_mut().for_each(|is_right| **is_right = true);
         let key = Arc::new(key);
-        self.start_login(role, &key, incarnation)?;
+        self.start_login(role, &key, incarnation, known.as_ref())?;
+        drop(is_right);
         self.store.tidy();
         self.upgrade(&key, incarnation);
         self.strengthen((&key, incarnation), role, &record, pin);
         Ok(())
     }
 
-    fn start_login(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
+    /// Returns the known PIN that equals `pin`, or a new one, and the header that it is for. `None`
+    /// if the application has no client, or if the PIN was never set.
+    fn known_pin(&self, role: Role, pin: &[u8]) -> Result<Option<(Arc<KnownPin>, Header)>> {
+        let Some(identity) = self.identity() else { return Ok(None) };
+        let header = self.current_header()?;
+        let Some(mark) = seal::pin_mark(&self.serial, role, &header.pin(role).record, self.provider())?
+        else {
+            return Ok(None);
+        };
+        let known = self.known_pins.find(self.provider(), &identity.name, &mark, pin)?;
+        Ok(Some((known, header)))
+    }
+
+    /// Returns the token key and its incarnation if another login with a PIN lasts. `None` if the
+    /// PIN has to be tried.
+    fn key_of_known(&self, role: Role, known: &KnownPin, pin: &[u8]) -> Result<Option<(Arc<TokenKey>, i64)>> {
+        // The PIN may have been replaced while other logins had their turns.
+        let Some((same, header)) = self.known_pin(role, pin)? else { return Ok(None) };
+        let (failures, incarnation) = (header.pin(role).failures, header.change.incarnation());
+        let is_locked = failures.saturating_add(self.tally(role).uncounted) >= self.settings.pins.retries;
+        let key = {
+            let state = self.state();
+            let is_valid = same.equals(known) && !is_locked && state.incarnation == incarnation;
+            state.key.clone().filter(|_| is_valid)
+        };
+        if key.is_some() {
+            self.forgive(role, failures, &Counted::InMemory);
+        }
+        Ok(key.map(|key| (key, incarnation)))
+    }
+
+    fn start_login(
+        &self,
+        role: Role,
+        key: &Arc<TokenKey>,
+        incarnation: i64,
+        pin: Option<&Arc<KnownPin>>,
+    ) -> Result<()> {
         let login = match role {
             Role::User => Login::User,
             Role::SecurityOfficer => Login::SecurityOfficer,
         };
         let change = self.lock_changes();
-        {
+        let is_loaded = {
             let mut state = self.state();
             self.may_log_in(role)?;
             let sessions = self.sessions();
@@ -380,10 +426,14 @@ impl ClientToken {
             if state.incarnation != incarnation {
                 self.end_logins(&change, &mut state);
             }
+            // Another login has loaded the objects that this one sees.
+            let is_loaded = state.key.as_ref().is_some_and(|known| Arc::ptr_eq(known, key));
             state.key = Some(Arc::clone(key));
             state.incarnation = incarnation;
-        }
-        if let Err(error) = self.load_all(&change, key, login) {
+            is_loaded && self.has_login(login)
+        };
+        let loaded = if is_loaded { self.load_changes(&change) } else { self.load_all(&change, key, login) };
+        if let Err(error) = loaded {
             self.end_login(&change, &mut self.state());
             return Err(error);
         }
@@ -402,6 +452,7 @@ impl ClientToken {
                 Err(error)
             }
             None => {
+                self.note_pin(&state, pin);
                 self.publish(&state, login);
                 Ok(())
             }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use jeton_secret::Secret;
 use tracing::error;
 
+use super::known_pin::KnownPins;
 use super::objects::{Content, Objects};
 use super::poll::NextPoll;
 use super::queue::Queue;
@@ -58,6 +59,7 @@ pub struct Token {
     pub(super) next_poll: NextPoll,
     /// The tally of each PIN, indexed by role.
     pub(super) tallies: [Mutex<Tally>; 2],
+    pub(super) known_pins: KnownPins,
 }
 
 /// What a token asks of each application that uses it.
@@ -163,6 +165,7 @@ impl Token {
             clients: Mutex::default(),
             next_poll: NextPoll::default(),
             tallies: remains.tallies.map(Mutex::new),
+            known_pins: KnownPins::new()?,
         })
     }
 

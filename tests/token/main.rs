@@ -30,6 +30,7 @@ mod key_derivations;
 mod key_logins;
 mod key_types;
 mod keys;
+mod known_pins;
 mod many;
 mod mechanisms;
 mod messages;

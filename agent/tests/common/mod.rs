@@ -14,7 +14,7 @@ use std::process::ExitStatus;
 pub use std::process::{self, Command, Stdio};
 pub use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Barrier, MutexGuard, PoisonError};
 pub use std::thread;
 pub use std::time::{Duration, Instant};
 
@@ -27,6 +27,9 @@ pub use jeton_peers::{Known, PIN, SO_PIN, initialise};
 pub use rustix::process::{Pid, Signal, kill_process};
 pub use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
+
+/// A section of the configuration with PINs that take a fifth of a second, or longer.
+pub const SLOW_PINS: &str = "[pin]\nmemory-kib = 16384\npasses = 16\n";
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
 
@@ -100,10 +103,8 @@ impl Agent {
         let tokens = directory.join("tokens");
         fs::create_dir_all(&tokens).expect("a directory");
         let configuration = directory.join("jeton.toml");
-        let text = format!(
-            "token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\nlog = {{ level = 'warn' }}\n{more}",
-            tokens.display()
-        );
+        let pin = if more.contains("[pin]") { "" } else { "pin = { memory-kib = 8, passes = 1 }\n" };
+        let text = format!("token-dir = '{}'\nlog = {{ level = 'warn' }}\n{pin}{more}", tokens.display());
         fs::write(&configuration, text).expect("a file");
         let rules = directory.join("rules.toml");
         if rules.exists() {
@@ -188,6 +189,29 @@ pub fn until(what: &str, holds: impl FnMut() -> bool) {
 /// Makes a token through the agent in this directory. Returns its slot.
 pub fn make_token(directory: &Path) -> u64 {
     peer::Peer::started(directory).make_token()
+}
+
+/// Starts this number of applications of one client, each with a session, and then does `work` in
+/// all of them at once. Returns the results. No application ends before the last one has done it.
+pub fn at_once<T: Send>(
+    directory: &Path,
+    slot: u64,
+    applications: usize,
+    work: impl Fn(usize, &mut peer::Peer, u64) -> T + Sync,
+) -> Vec<T> {
+    let opened: Vec<_> = (0..applications).map(|_| peer::Peer::opened(directory, slot)).collect();
+    let (start, work) = (&Barrier::new(applications), &work);
+    let done: Vec<_> = thread::scope(|scope| {
+        let start = |(number, (mut peer, session)): (usize, (peer::Peer, u64))| {
+            scope.spawn(move || {
+                start.wait();
+                (work(number, &mut peer, session), peer)
+            })
+        };
+        let threads: Vec<_> = opened.into_iter().enumerate().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    done.into_iter().map(|(result, _)| result).collect()
 }
 
 pub fn socket(directory: &Path) -> PathBuf {
