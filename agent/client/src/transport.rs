@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use address::Address;
 use connection::{Connection, Lost, is_final};
 
 use crate::system;
+use crate::timed::TimedMutex;
 
 mod address;
 pub mod connection;
@@ -38,9 +39,8 @@ const KEPT: usize = 64;
 /// The connections of the application.
 #[derive(Default)]
 pub struct Pool {
-    /// Whether a thread connects. The others wait for it.
-    connects: Mutex<bool>,
-    connected: Condvar,
+    /// Held by the thread that connects.
+    connects: TimedMutex<()>,
     link: Mutex<Link>,
     idle: Mutex<Vec<Line>>,
     /// Whether the application is between `C_Initialize` and `C_Finalize`.
@@ -87,9 +87,6 @@ pub struct Linked<'a> {
     pool: &'a Pool,
     line: Option<Line>,
 }
-
-/// The right to connect.
-struct Turn<'a>(&'a Pool);
 
 /// Why there is no connection.
 enum Failure {
@@ -253,7 +250,7 @@ impl Pool {
         let start = Instant::now();
         loop {
             let away = || Failure::Lost("no agent answers".to_owned());
-            let turn = self.turn(turn.saturating_sub(start.elapsed())).ok_or_else(away)?;
+            let turn = self.connects.lock_until(start + turn).ok_or_else(away)?;
             let is_away = {
                 let link = lock(&self.link);
                 let is_away = link.lost.is_some_and(|lost| lost.elapsed() > link.patience);
@@ -272,18 +269,6 @@ impl Pool {
             }
             thread::sleep(RETRY);
         }
-    }
-
-    /// Waits for the right to connect. `None` if another thread has it for this time.
-    fn turn(&self, time: Duration) -> Option<Turn<'_>> {
-        let connects = lock(&self.connects);
-        let waited = self.connected.wait_timeout_while(connects, time, |connects| *connects);
-        let (mut connects, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if *connects {
-            return None;
-        }
-        *connects = true;
-        Some(Turn(self))
     }
 
     /// Tries each agent once.
@@ -355,13 +340,6 @@ impl Pool {
             Reply::Busy => Err(Failure::busy(address)),
             _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
         }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.connects) = false;
-        self.0.connected.notify_one();
     }
 }
 
