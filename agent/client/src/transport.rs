@@ -88,6 +88,21 @@ pub struct Linked<'a> {
     line: Option<Line>,
 }
 
+/// When a call began, and how long it waits. The waits of one call have one deadline: those for a
+/// lock, a connection, an answer, and for the sessions and logins that are made again.
+#[derive(Clone, Copy)]
+pub struct Deadline {
+    start: Instant,
+    pub end: Instant,
+}
+
+impl Deadline {
+    /// Returns the time that is left.
+    pub fn left(self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+}
+
 /// Why there is no connection.
 enum Failure {
     /// The agent, or TLS, refuses this client: another attempt fails too.
@@ -163,8 +178,9 @@ impl Pool {
     /// Ends the application at the agent.
     pub fn end(&self) {
         self.is_open.store(false, Ordering::Release);
+        let deadline = self.deadline();
         if let Ok(mut linked) = self.take_within(Duration::ZERO, ATTEMPT) {
-            let _ = linked.connection.ask(&Request::End);
+            let _ = linked.connection.ask(&Request::End, deadline.end);
         }
         lock(&self.link).name = None;
         lock(&self.idle).clear();
@@ -180,34 +196,30 @@ impl Pool {
         lock(&self.link).lost.is_some()
     }
 
-    /// Returns how long a call waits for an agent that does not answer.
-    pub fn patience(&self) -> Duration {
-        lock(&self.link).patience
+    /// Returns the deadline of a call that begins now.
+    pub fn deadline(&self) -> Deadline {
+        let start = Instant::now();
+        Deadline { start, end: start + lock(&self.link).patience }
     }
 
-    /// Returns a connection that no other call uses, within the time that a call waits. `start` is
-    /// the start of the call. A call of before `C_Finalize` does not go on after the next
-    /// `C_Initialize`.
-    pub fn take(&self, start: Instant) -> Result<Linked<'_>> {
-        let (since, patience) = {
-            let link = lock(&self.link);
-            (link.since, link.patience)
-        };
-        if since.is_some_and(|since| start < since) {
+    /// Returns a connection that no other call uses. A call of before `C_Finalize` does not go on
+    /// after the next `C_Initialize`.
+    pub fn take(&self, deadline: Deadline) -> Result<Linked<'_>> {
+        if lock(&self.link).since.is_some_and(|since| deadline.start < since) {
             return Err(Error::NotInitialized);
         }
-        let left = patience.saturating_sub(start.elapsed());
+        let left = deadline.left();
         self.take_within(left, left).map_err(|failure| self.failed(&failure))
     }
 
     /// Returns a connection if an agent answers now. `None` if none does: what ends without an
     /// agent must not go on at one that was only away, so another connection begins another
     /// application. Waits for an agent that lives.
-    pub fn take_or_leave(&self, start: Instant) -> Result<Option<Linked<'_>>> {
+    pub fn take_or_leave(&self, deadline: Deadline) -> Result<Option<Linked<'_>>> {
         loop {
             match self.take_within(Duration::ZERO, ATTEMPT) {
                 Ok(linked) => return Ok(Some(linked)),
-                Err(Failure::Busy(_) | Failure::Closed(_)) if start.elapsed() < self.patience() => {
+                Err(Failure::Busy(_) | Failure::Closed(_)) if !deadline.left().is_zero() => {
                     thread::sleep(RETRY);
                 }
                 Err(failure @ (Failure::Busy(_) | Failure::Closed(_))) => return Err(self.failed(&failure)),
