@@ -30,6 +30,8 @@ mod recovery;
 
 /// The longest pause before a call is sent again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How often a call with a PIN is sent at most. Each agent that gets it may keep it.
+const PIN_SENDS: u32 = 3;
 
 /// The application between `C_Initialize` and `C_Finalize`. A thread locks its session, then
 /// `order`, then `logins`, `sessions` and `copies`, and then those of the pool. No call of a socket
@@ -113,18 +115,20 @@ struct Done<'a, T> {
 /// The attempts of a call. The pause before the next one grows: an agent may end each at once.
 struct Attempts {
     deadline: Deadline,
+    /// How often the call was sent.
+    sent: u32,
     pause: Duration,
 }
 
 impl Attempts {
     fn new(deadline: Deadline) -> Self {
-        Self { deadline, pause: RETRY }
+        Self { deadline, sent: 0, pause: RETRY }
     }
 
-    /// Waits before another attempt. Fails after the deadline.
-    fn again(&mut self) -> Result<()> {
+    /// Waits before another attempt. Fails after the deadline, and if a PIN was sent often enough.
+    fn again(&mut self, function: Function) -> Result<()> {
         let left = self.deadline.left();
-        if left.is_zero() {
+        if left.is_zero() || function.has_pin() && self.sent >= PIN_SENDS {
             return Err(Error::DeviceError);
         }
         thread::sleep(self.pause.min(left));
@@ -356,7 +360,7 @@ impl Application {
                     Ok(()) => {}
                     Err(Some(_)) => {
                         linked.lost();
-                        attempts.again()?;
+                        attempts.again(function)?;
                         continue;
                     }
                     Err(None) => {
@@ -370,11 +374,12 @@ impl Application {
                 Ok(turn) => turn,
                 Err(_) => {
                     linked.lost();
-                    attempts.again()?;
+                    attempts.again(function)?;
                     continue;
                 }
             };
             let session = at.as_ref().map(|(_, session)| &**session);
+            attempts.sent += 1;
             match self.exchange(&mut linked, session, call, deadline) {
                 Ok(answers) => {
                     if let Ok(result) = self.note(at, call, answers, take) {
@@ -391,7 +396,7 @@ impl Application {
                     if lost.sent && self.must_not_repeat(&at, function, deadline) {
                         return Err(Error::DeviceError);
                     }
-                    attempts.again()?;
+                    attempts.again(function)?;
                     if let Some((_, session)) = &mut at {
                         session.generation += u64::from(lost.sent);
                     }

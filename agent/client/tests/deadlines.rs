@@ -1,10 +1,10 @@
-//! How long calls take if an agent is hostile.
+//! How long calls take, and how often a PIN is sent, if an agent is hostile.
 
 mod fake;
 
 use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ const PATIENCE: u64 = 1;
 /// its patience, and so may the host.
 const LIMIT: Duration = Duration::from_secs(PATIENCE + 7);
 const THREADS: usize = 10;
+/// How often a call with a PIN may be sent.
+const PINS: usize = 3;
 /// The most requests of one call: the pauses between them grow.
 const REQUESTS: usize = 8;
 
@@ -83,6 +85,29 @@ fn call_in_time(remote: &Remote, calls: &[(Function, SessionHandle)], what: &str
             });
         }
     });
+}
+
+#[test]
+fn a_pin_is_sent_a_few_times_only() {
+    for function in WITH_PIN {
+        let pins: &AtomicUsize = Box::leak(Box::default());
+        let behaviour = Behaviour {
+            calls: Box::new(|call, _, _| {
+                if !call.function().has_pin() {
+                    return honest(call);
+                }
+                pins.fetch_add(1, SeqCst);
+                Act::Close
+            }),
+            joins: Box::new(|| Joining::Forgotten),
+            ..Behaviour::default()
+        };
+        let fake = Fake::behaving(behaviour, 10);
+        let session = fake.open();
+        assert_eq!(function(&fake.remote, session), Err(Error::DeviceError));
+        let sent = pins.load(SeqCst);
+        assert!((1..=PINS).contains(&sent), "{sent} PINs");
+    }
 }
 
 /// Returns an agent that behaves as `act` says from the time when the flag is set.
