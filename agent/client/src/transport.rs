@@ -58,6 +58,8 @@ struct Link {
     /// The position of the agent that answered last.
     at: usize,
     name: Option<Name>,
+    /// The user of the process when the application began at the agent.
+    user: Option<u32>,
     /// Counts the agents. A session belongs to one of them.
     epoch: u64,
     /// When `C_Initialize` was called.
@@ -119,10 +121,6 @@ impl Failure {
     fn of(address: &Address, error: &io::Error) -> Self {
         let reason = format!("{address:?}: {error}");
         if is_final(error) { Self::Refused(reason) } else { Self::Lost(reason) }
-    }
-
-    fn busy(address: &Address) -> Self {
-        Self::Busy(format!("{address:?}: no room for another connection of this client"))
     }
 
     /// Returns the failure of the two that is more likely to pass.
@@ -244,6 +242,7 @@ impl Pool {
     }
 
     fn take_within(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Failure> {
+        self.follow_user(turn);
         let epoch = lock(&self.link).epoch;
         while let Some(line) = { lock(&self.idle).pop() } {
             if line.epoch == epoch && !line.connection.channel.is_dead() {
@@ -251,6 +250,35 @@ impl Pool {
             }
         }
         self.connect(time, turn)
+    }
+
+    /// If the process has changed its user, goes on as that one. The agent allows it while it has a
+    /// connection of before, so the module asks at the first call. If the agent refuses, the
+    /// connections of before stay. Waits for other threads for the time `turn`.
+    fn follow_user(&self, turn: Duration) {
+        let user = system::user();
+        let is_other = |link: &Link| user.is_some() && link.name.is_some() && link.user != user;
+        if !is_other(&lock(&self.link)) {
+            return;
+        }
+        let Some(_turn) = self.connects.lock_until(Instant::now() + turn) else { return };
+        let (address, before) = {
+            let link = lock(&self.link);
+            if !is_other(&link) {
+                return;
+            }
+            (link.addresses[link.at].clone(), link.epoch)
+        };
+        let joined = self.join(&address);
+        if matches!(joined, Err(Failure::Busy(_))) {
+            return;
+        }
+        lock(&self.link).user = user;
+        if let Ok(Some(line)) = joined {
+            let mut idle = lock(&self.idle);
+            idle.retain(|_| line.epoch == before);
+            idle.push(line);
+        }
     }
 
     /// Connects to an agent, the one that answered last first, and joins the application there. If
@@ -318,40 +346,67 @@ impl Pool {
     }
 
     fn link_to(&self, address: &Address) -> Result<Line, Failure> {
-        let open = || Connection::open(address).map_err(|error| Failure::of(address, &error));
+        if let Some(line) = self.join(address)? {
+            return Ok(line);
+        }
+        // The agent has ended, or is another one.
+        let (user, single) = (system::user(), lock(&self.link).single);
+        let request = Request::Start { version: wire::VERSION, single };
+        match Self::ask_first(address, &request)? {
+            (connection, Some((name, longest))) => Ok(self.begun(connection, name, longest, user)),
+            _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
+        }
+    }
+
+    /// Joins the application. `None` if the agent does not know it. If this process had another
+    /// user, the agent answers with the name of a new application.
+    fn join(&self, address: &Address) -> Result<Option<Line>, Failure> {
+        let (name, epoch) = {
+            let link = lock(&self.link);
+            (link.name, link.epoch)
+        };
+        let (Some(application), user) = (name, system::user()) else { return Ok(None) };
+        let request = Request::Join { version: wire::VERSION, application };
+        Ok(match Self::ask_first(address, &request)? {
+            (connection, Some((name, longest))) if name == application => {
+                Some(Line { connection, epoch, longest })
+            }
+            (connection, Some((name, longest))) => Some(self.begun(connection, name, longest, user)),
+            (_, None) => None,
+        })
+    }
+
+    /// Sends the first request of a new connection. Returns the name of the application and the
+    /// greatest length of a message, unless the agent says something else.
+    fn ask_first(
+        address: &Address,
+        request: &Request<'_>,
+    ) -> Result<(Connection, Option<(Name, u64)>), Failure> {
         let lost = |lost: Lost| match Failure::of(address, &lost.error) {
             Failure::Lost(reason) if lost.is_closed() => Failure::Closed(reason),
             failure => failure,
         };
-        let (name, single, epoch) = {
-            let link = lock(&self.link);
-            (link.name, link.single, link.epoch)
-        };
-        let version = wire::VERSION;
-        if let Some(application) = name {
-            let mut connection = open()?;
-            match connection.ask_briefly(&Request::Join { version, application }).map_err(lost)? {
-                Reply::Started { longest, .. } if longest >= wire::MIN_LONGEST => {
-                    return Ok(Line { connection, epoch, longest });
-                }
-                Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
-                Reply::Busy => return Err(Failure::busy(address)),
-                // The agent has ended, or is another one.
-                _ => {}
-            }
-        }
-        let mut connection = open()?;
-        match connection.ask_briefly(&Request::Start { version, single }).map_err(lost)? {
+        let mut connection = Connection::open(address).map_err(|error| Failure::of(address, &error))?;
+        let started = match connection.ask_briefly(request).map_err(lost)? {
             Reply::Started { application, longest, .. } if longest >= wire::MIN_LONGEST => {
-                let mut link = lock(&self.link);
-                link.name = Some(application);
-                link.epoch += 1;
-                Ok(Line { connection, epoch: link.epoch, longest })
+                Some((application, longest))
             }
-            Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
-            Reply::Busy => Err(Failure::busy(address)),
-            _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
-        }
+            Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
+            Reply::Busy => {
+                let reason = format!("{address:?}: no room for another connection of this client");
+                return Err(Failure::Busy(reason));
+            }
+            _ => None,
+        };
+        Ok((connection, started))
+    }
+
+    /// Notes that an application began at an agent, for a process with this user.
+    fn begun(&self, connection: Connection, name: Name, longest: u64, user: Option<u32>) -> Line {
+        let mut link = lock(&self.link);
+        (link.name, link.user) = (Some(name), user);
+        link.epoch += 1;
+        Line { connection, epoch: link.epoch, longest }
     }
 }
 

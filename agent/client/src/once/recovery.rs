@@ -211,15 +211,16 @@ impl Application {
             _ => return Ok(()),
         };
         let request = Request::Resume { session, ticket: Bytes::new(&ticket) };
-        match linked.connection.ask(&request, deadline.end)? {
-            Reply::Resumed(Ok(()) | Err(Error::UserNotLoggedIn)) => {
-                if let Some(login) = lock(&self.logins).get_mut(&slot) {
-                    login.epoch = epoch;
-                }
-                Ok(())
-            }
-            _ => Err(Lost::malformed()),
+        let ticket = match linked.connection.ask(&request, deadline.end)? {
+            Reply::Resumed(Ok(()) | Err(Error::UserNotLoggedIn)) => ticket,
+            Reply::Renewed(ticket) if ticket.len() <= wire::MAX_KEPT => ticket.to_vec(),
+            _ => return Err(Lost::malformed()),
+        };
+        // Unless the application has ended the login meanwhile.
+        if let Some(login) = lock(&self.logins).get_mut(&slot) {
+            *login = Login { ticket, epoch };
         }
+        Ok(())
     }
 
     /// Returns whether a session is one of the application: not after `C_Finalize`.
