@@ -13,7 +13,7 @@ use jeton_agent_wire::{
 };
 use jeton_words::token::Function;
 use serde_bytes::Bytes;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::budget::Budget;
 use crate::dispatch::carry_out;
@@ -36,8 +36,8 @@ impl Connection<'_> {
         self.permit.is_some()
     }
 
-    /// Starts an application.
-    pub(crate) fn begin(&mut self, single: bool) -> Reply<'static> {
+    /// Starts an application, with the client that its process was before.
+    pub(crate) fn begin(&mut self, single: bool, before: Option<String>) -> Reply<'static> {
         if !self.has_memory() {
             return Reply::Busy;
         }
@@ -66,6 +66,8 @@ impl Connection<'_> {
         let application = Application {
             module,
             standing,
+            single,
+            before,
             is_ended,
             since,
             connections,
@@ -86,12 +88,12 @@ impl Connection<'_> {
     }
 
     pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
-        let (agent, standing) = (Arc::clone(self.agent), Arc::clone(&self.standing));
-        let is_open = |known: &&Arc<Application>| {
-            known.standing.identity == standing.identity && !known.is_ended.load(Ordering::Acquire)
-        };
-        if lock(&agent.applications).get(&name).filter(is_open).is_none() {
-            return Reply::Unknown;
+        let agent = Arc::clone(self.agent);
+        let is_open = |known: &&Arc<Application>| !known.is_ended.load(Ordering::Acquire);
+        let known = lock(&agent.applications).get(&name).filter(is_open).map(Arc::clone);
+        let Some(known) = known else { return Reply::Unknown };
+        if known.standing.identity != self.standing.identity {
+            return self.go_on(&known);
         }
         if !self.has_memory() {
             return Reply::Busy;
@@ -103,6 +105,21 @@ impl Connection<'_> {
         application.connections.fetch_add(1, Ordering::AcqRel);
         self.application = Some((name, Arc::clone(application)));
         self.started(name)
+    }
+
+    /// Starts an application that goes on for one of another client, if both clients are one
+    /// process that has changed its user: the other application has an open connection, which shows
+    /// that the process was that client. Another process of this client has another number,
+    /// whatever it knows of the application.
+    fn go_on(&mut self, before: &Application) -> Reply<'static> {
+        let from = &before.standing.identity;
+        if !self.standing.peer.is_process_of(&before.standing.peer) {
+            let reason = "another process, or one that the agent cannot see";
+            warn!(peer = self.peer(), from, reason, "an application does not go on as another client");
+            return Reply::Unknown;
+        }
+        info!(peer = self.peer(), from, "an application goes on as another client");
+        self.begin(before.single, Some(from.clone()))
     }
 
     /// Carries out a request that opens a session, unless it is late. Another attempt for the same
@@ -309,8 +326,9 @@ impl Connection<'_> {
         Some(ticket)
     }
 
-    /// Logs in with a ticket.
-    pub(crate) fn resume(&self, session: SessionHandle, ticket: &[u8]) -> Result<()> {
+    /// Logs in with a ticket. Returns the ticket that takes its place, if it was one of the client
+    /// that the process was before.
+    pub(crate) fn resume(&self, session: SessionHandle, ticket: &[u8]) -> Result<Option<Vec<u8>>> {
         let (_, application) = self.application.as_ref().ok_or(Error::GeneralError)?;
         let token = serial(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
         // A ticket is a login: it may be older than the rule.
@@ -320,7 +338,9 @@ impl Connection<'_> {
             return self.refuse_ticket(application, session, "refused by a rule");
         }
         let holder = Holder { peer: self.peer(), token: &token };
-        let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
+        let mut renewed = None;
+        let before = application.before.as_deref();
+        let outcome = self.agent.tickets.open_for(&holder, before, ticket, |peer, login| {
             let user = login.user;
             let slot = slot_of(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
             if application.module.pin_mark(slot, user)? != Some(login.mark) {
@@ -335,17 +355,20 @@ impl Connection<'_> {
                 session.set_logouts(login.logouts);
                 Ok(())
             })?;
+            if peer != self.peer() {
+                renewed = Some(self.agent.tickets.seal(&holder, login).ok_or(Error::GeneralError)?);
+            }
             application.module.login(session, user, login.pin)
         });
         match outcome {
-            Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => {
+            Ok(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => {
                 if let Some(slot) = slot_of(&application.module, session) {
-                    lock(&application.tickets).insert(slot, ticket.to_vec());
+                    lock(&application.tickets).insert(slot, renewed.as_deref().unwrap_or(ticket).to_vec());
                 }
-                Ok(())
+                Ok(renewed)
             }
-            None => self.refuse_ticket(application, session, "not a ticket of this client, or void"),
-            Some(Err(
+            Err(unfit) => self.refuse_ticket(application, session, &unfit.to_string()),
+            Ok(Err(
                 error @ (Error::PinIncorrect
                 | Error::PinLocked
                 | Error::UserNotLoggedIn
@@ -354,7 +377,7 @@ impl Connection<'_> {
                 | Error::SessionReadOnlyExists),
             )) => self.refuse_ticket(application, session, &format!("{error:?}")),
             // The token cannot be read now. The client tries again with another session.
-            Some(Err(error)) => {
+            Ok(Err(error)) => {
                 warn!(peer = self.peer(), ?error, "a ticket does not log in now");
                 let _ = application.module.close_session(session);
                 Err(Error::DeviceError)
@@ -364,7 +387,7 @@ impl Connection<'_> {
 
     /// Counts and records a ticket that does not log in. The application learns it from its next
     /// call.
-    fn refuse_ticket(&self, application: &Application, session: SessionHandle, reason: &str) -> Result<()> {
+    fn refuse_ticket<T>(&self, application: &Application, session: SessionHandle, reason: &str) -> Result<T> {
         warn!(peer = self.peer(), reason, "a ticket does not log in");
         self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
         let result = format!("ticket refused: {reason}");

@@ -19,6 +19,7 @@ use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as wire, Malformed, Opening, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
+use serde_bytes::Bytes;
 use tracing::{error, info, warn};
 
 use crate::budget::{Budget, WAIT};
@@ -293,7 +294,7 @@ impl Connection<'_> {
                 warn!(peer = self.peer(), reason, "a connection is refused");
                 return Ok(wire::encode(&Reply::Refused(&reason), frame)?);
             }
-            Request::Start { single, .. } if self.application.is_none() => self.begin(single),
+            Request::Start { single, .. } if self.application.is_none() => self.begin(single, None),
             Request::Join { application, .. } if self.application.is_none() => self.join(application),
             Request::End => {
                 if let Some((name, application)) = &self.application {
@@ -302,9 +303,12 @@ impl Connection<'_> {
                 }
                 Reply::Done(0)
             }
-            Request::Resume { session, ticket } => {
-                Reply::Resumed(self.resume(SessionHandle(session), ticket))
-            }
+            Request::Resume { session, ticket } => match self.resume(SessionHandle(session), ticket) {
+                Ok(Some(renewed)) => {
+                    return Ok(wire::encode(&Reply::Renewed(Bytes::new(&renewed)), frame)?);
+                }
+                outcome => Reply::Resumed(outcome.map(drop)),
+            },
             _ => return Err(Malformed),
         };
         Ok(wire::encode(&reply, frame)?)

@@ -61,6 +61,10 @@ struct Application {
     module: Module,
     /// The connection that started it. No other client joins it.
     standing: Arc<Standing>,
+    /// Whether it allows no threads of the module's own.
+    single: bool,
+    /// The client that its process was before, whose tickets are good here too.
+    before: Option<String>,
     /// Whether its connections had to end. None joins it any more.
     is_ended: AtomicBool,
     since: Instant,

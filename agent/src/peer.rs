@@ -75,6 +75,11 @@ impl Peer {
         }
     }
 
+    /// Returns whether both peers are one process of this host, which the agent can see.
+    pub fn is_process_of(&self, other: &Self) -> bool {
+        self.process() != 0 && self.process() == other.process()
+    }
+
     /// Returns whether the peer is root, or the user of the agent.
     pub fn administers(&self) -> bool {
         matches!(self, Self::User { uid, .. } if *uid == 0 || *uid == rustix::process::geteuid().as_raw())

@@ -1,8 +1,9 @@
 //! Tickets: what an application presents after the agent was started again, so that its login goes
 //! on. A ticket is the PIN, sealed with a key that only the agent's user can read. The application
-//! cannot open it, and it is valid for the same user of the system and the same token only.
+//! cannot open it, and it is valid for the same client of the agent and the same token only.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -34,7 +35,7 @@ pub struct Tickets {
 }
 
 /// What a ticket contains.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Login<'a> {
     /// The user type.
     pub user: User,
@@ -47,8 +48,40 @@ pub struct Login<'a> {
     pub pin: &'a [u8],
 }
 
+/// What is sealed.
+#[derive(Serialize, Deserialize)]
+struct Sealed<'a> {
+    peer: &'a str,
+    /// How often that client was locked, and how often everyone.
+    locks: [u64; 2],
+    #[serde(borrow)]
+    login: Login<'a>,
+    padding: &'a Bytes,
+}
+
+/// Why a ticket does not log in.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It was not made with this key for this token.
+    Unknown,
+    /// It is a ticket of another client.
+    Of(String),
+    /// An administrator locked its client.
+    Void,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => formatter.write_str("not a ticket of this agent for this token"),
+            Self::Of(peer) => write!(formatter, "a ticket of {peer}"),
+            Self::Void => formatter.write_str("its client was locked"),
+        }
+    }
+}
+
 /// What a ticket is valid for: the client and the serial number of the token.
-#[derive(Serialize)]
+#[derive(Clone, Copy)]
 pub struct Holder<'a> {
     /// The client at the other end of the connection.
     pub peer: &'a str,
@@ -130,26 +163,33 @@ impl Tickets {
         getrandom::fill(&mut nonce).ok()?;
         // The length of a ticket does not tell that of the PIN.
         let padding = Bytes::new(&ZEROS[login.pin.len() % ZEROS.len()..]);
-        let plain = Zeroizing::new(postcard::to_stdvec(&(self.locks(holder.peer), login, padding)).ok()?);
-        let aad = postcard::to_stdvec(holder).ok()?;
-        let sealed = self.key.encrypt(&nonce, Payload { msg: &plain, aad: &aad }).ok()?;
+        let sealed = Sealed { peer: holder.peer, locks: self.locks(holder.peer), login: *login, padding };
+        let plain = Zeroizing::new(postcard::to_stdvec(&sealed).ok()?);
+        let sealed = self.key.encrypt(&nonce, Payload { msg: &plain, aad: holder.token }).ok()?;
         Some([&nonce[..], &sealed].concat())
     }
 
-    /// Opens a ticket and passes the login to `work`. Returns `None` if the ticket is not this
-    /// holder's.
+    /// Opens a ticket of this holder, or of the client that it was before. `work` gets the client
+    /// of the ticket, and the login.
     pub fn open_for<T>(
         &self,
         holder: &Holder<'_>,
+        before: Option<&str>,
         ticket: &[u8],
-        work: impl FnOnce(&Login<'_>) -> T,
-    ) -> Option<T> {
-        let (nonce, sealed) = ticket.split_at_checked(NONCE)?;
-        let nonce: &XNonce = nonce.try_into().ok()?;
-        let aad = postcard::to_stdvec(holder).ok()?;
-        let plain = Zeroizing::new(self.key.decrypt(nonce, Payload { msg: sealed, aad: &aad }).ok()?);
-        let (locks, login, _): ([u64; 2], Login<'_>, &Bytes) = postcard::from_bytes(&plain).ok()?;
-        (locks == self.locks(holder.peer)).then(|| work(&login))
+        work: impl FnOnce(&str, &Login<'_>) -> T,
+    ) -> Result<T, Unfit> {
+        let (nonce, sealed) = ticket.split_at_checked(NONCE).ok_or(Unfit::Unknown)?;
+        let nonce: &XNonce = nonce.try_into().map_err(|_| Unfit::Unknown)?;
+        let sealed = self.key.decrypt(nonce, Payload { msg: sealed, aad: holder.token });
+        let plain = Zeroizing::new(sealed.map_err(|_| Unfit::Unknown)?);
+        let sealed: Sealed<'_> = postcard::from_bytes(&plain).map_err(|_| Unfit::Unknown)?;
+        if ![Some(holder.peer), before].contains(&Some(sealed.peer)) {
+            return Err(Unfit::Of(sealed.peer.to_owned()));
+        }
+        if sealed.locks != self.locks(sealed.peer) {
+            return Err(Unfit::Void);
+        }
+        Ok(work(sealed.peer, &sealed.login))
     }
 }
 
@@ -169,33 +209,41 @@ mod tests {
         let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
         assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
         let again = Tickets::open(&path).expect("the key");
-        let pin = |holder: &Holder<'_>, ticket: &[u8]| {
-            again.open_for(holder, ticket, |login| (login.user, login.pin.to_vec()))
+        let pin = |holder: &Holder<'_>, before, ticket: &[u8]| {
+            again.open_for(holder, before, ticket, |peer, login| {
+                (peer.to_owned(), login.user, login.pin.to_vec())
+            })
         };
-        assert_eq!(pin(&holder, &ticket), Some((User::User, b"1234".to_vec())));
-        assert_eq!(pin(&Holder { peer: "uid 1001", ..holder }, &ticket), None);
-        assert_eq!(pin(&Holder { token: b"0123456789abcdee", ..holder }, &ticket), None);
+        let opened = || Ok((holder.peer.to_owned(), User::User, b"1234".to_vec()));
+        assert_eq!(pin(&holder, None, &ticket), opened());
+        let other = Holder { peer: "uid 1001", ..holder };
+        assert_eq!(pin(&other, None, &ticket), Err(Unfit::Of("uid 1000".to_owned())));
+        assert_eq!(pin(&other, Some("uid 1002"), &ticket), Err(Unfit::Of("uid 1000".to_owned())));
+        assert_eq!(pin(&other, Some("uid 1000"), &ticket), opened());
+        let other = Holder { token: b"0123456789abcdee", ..holder };
+        assert_eq!(pin(&other, None, &ticket), Err(Unfit::Unknown));
         for at in 0..ticket.len() {
             let mut altered = ticket.clone();
             altered[at] ^= 1;
-            assert_eq!(pin(&holder, &altered), None);
+            assert_eq!(pin(&holder, None, &altered), Err(Unfit::Unknown));
         }
-        assert_eq!(pin(&holder, &ticket[..NONCE - 1]), None);
+        assert_eq!(pin(&holder, None, &ticket[..NONCE - 1]), Err(Unfit::Unknown));
         let long = again.seal(&holder, &Login { pin: b"123456789012", ..login }).expect("a ticket");
         assert_eq!(long.len(), ticket.len());
         // A client without a name is not all clients.
         again.lock(Some("")).expect("a file");
-        assert!(pin(&holder, &ticket).is_some());
+        assert!(pin(&holder, None, &ticket).is_ok());
         // The tickets of a locked client stay void; later ones are good.
         again.lock(Some("uid 1001")).expect("a file");
-        assert!(pin(&holder, &ticket).is_some());
+        assert!(pin(&holder, None, &ticket).is_ok());
         again.lock(Some("uid 1000")).expect("a file");
         let restarted = Tickets::open(&path).expect("the key");
-        assert!(restarted.open_for(&holder, &long, |_| ()).is_none());
+        let open = |ticket: &[u8]| restarted.open_for(&holder, None, ticket, |_, _| ());
+        assert_eq!(open(&long), Err(Unfit::Void));
         let later = restarted.seal(&holder, &login).expect("a ticket");
-        assert!(restarted.open_for(&holder, &later, |_| ()).is_some());
+        assert_eq!(open(&later), Ok(()));
         restarted.lock(None).expect("a file");
-        assert!(restarted.open_for(&holder, &later, |_| ()).is_none());
+        assert_eq!(open(&later), Err(Unfit::Void));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a file");
         assert!(Tickets::open(&path).is_err());
         fs::remove_dir_all(&directory).expect("the directory");

@@ -1,6 +1,7 @@
-//! What a call of a function changes, and how long it may take. A client whose connection ends
-//! needs to know.
+//! What a call of a function changes, how long it may take, and whether it has a PIN. A client
+//! whose connection ends needs to know.
 
+use crate::functions;
 use crate::token::Function;
 
 /// What a call leaves behind besides an operation of its session.
@@ -13,6 +14,32 @@ pub enum Effect {
     /// The login, which ends with the process that has the token. Another process may carry it out.
     Ends,
 }
+
+/// Returns whether an argument is a PIN, by its kind.
+macro_rules! is_pin {
+    (Pin) => {
+        true
+    };
+    ($other:ident) => {
+        false
+    };
+}
+
+macro_rules! pins {
+    ($($function:ident $method:ident($($argument:ident: $kind:ident),*) -> $answer:ty;)*) => {
+        impl Function {
+            /// Returns whether a call has a PIN.
+            pub const fn has_pin(self) -> bool {
+                match self {
+                    Self::C_GetAttributeValue | Self::C_DeriveKey => false,
+                    $(Self::$function => false $(|| is_pin!($kind))*,)*
+                }
+            }
+        }
+    };
+}
+
+functions!(pins);
 
 /// How long a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +56,7 @@ impl Function {
         self.row().0
     }
 
-    /// Returns how long a call may take.
+    /// Returns how long a call may take. `C_WaitForSlotEvent` takes long only if it waits.
     pub const fn time(self) -> Time {
         self.row().1
     }

@@ -22,6 +22,7 @@ mod remote;
 #[cfg_attr(windows, path = "system/windows.rs")]
 #[cfg_attr(not(windows), path = "system/unix.rs")]
 mod system;
+mod timed;
 mod transport;
 
 pub use remote::Remote;

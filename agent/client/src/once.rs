@@ -5,10 +5,10 @@
 //! lost, it is sent again in the next generation, unless it may have changed something.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
-use std::time::Instant;
+use std::time::Duration;
 
 use jeton_agent_wire::call::Here;
 use jeton_agent_wire::{self as wire, Answer, Call, Malformed, Opening, Outcome, State, Unfit};
@@ -17,28 +17,37 @@ use jeton_words::effect::{Effect, Time};
 use jeton_words::error::{Error, Result};
 use jeton_words::id::{SessionHandle, SlotId};
 use jeton_words::session::Access;
+use jeton_words::slot::Wait;
 use jeton_words::token::Function;
 
 use crate::answer::fits;
 use crate::certain::Certain;
+use crate::timed::{TimedGuard, TimedMutex};
 use crate::transport::connection::Lost;
-use crate::transport::{Linked, Pool, RETRY};
-use recovery::{Copied, Login, note_login, resume};
+use crate::transport::{Deadline, Linked, Pool, RETRY};
+use recovery::{Copied, Login};
 
 mod recovery;
 
+/// The longest pause before a call is sent again.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How often a call with a PIN is sent at most. Each agent that gets it may keep it.
+const PIN_SENDS: u32 = 3;
+
 /// The application between `C_Initialize` and `C_Finalize`. A thread locks its session, then
-/// `logins`, then `sessions`, then `copies`, and then those of the pool.
+/// `order`, then `logins`, `sessions` and `copies`, and then those of the pool. No call of a socket
+/// happens under those after `order`.
 #[derive(Default)]
 pub struct Application {
     pub pool: Pool,
+    /// Held while a session is opened or closed at the agent, and during a login: the last session
+    /// of a token ends the login there, and a session at another agent needs the ticket.
+    order: TimedMutex<()>,
+    /// The logins of the application, by slot.
+    logins: Mutex<HashMap<SlotId, Login>>,
     sessions: RwLock<HashMap<SessionHandle, Arc<Held>>>,
     last_session: AtomicU64,
-    /// The logins of the application. Locked while a session is opened or closed at the agent, and
-    /// during a login: the last session of a token ends the login there, and a session at another
-    /// agent needs the ticket.
-    logins: Mutex<Logins>,
-    /// The [`Opening`] of the last request that opens a session. Changes while `logins` is locked.
+    /// The [`Opening`] of the last request that opens a session. Changes while `order` is held.
     opening: AtomicU64,
     /// The session objects that can be made again, by slot and handle.
     copies: Mutex<HashMap<(SlotId, u64), Copied>>,
@@ -48,9 +57,6 @@ pub struct Application {
     /// Changes with each call after which an `Init` function may have another outcome.
     certainty: AtomicU64,
 }
-
-/// The logins, by slot.
-type Logins = HashMap<SlotId, Login>;
 
 /// A session, with what is read while another thread uses it.
 pub struct Held {
@@ -63,7 +69,9 @@ pub struct Held {
     serial: Vec<u8>,
     /// The agent at which the session is open.
     epoch: AtomicU64,
-    session: Mutex<Session>,
+    /// Whether the call that has the session may take long.
+    is_long: AtomicBool,
+    session: TimedMutex<Session>,
 }
 
 #[derive(Default)]
@@ -98,11 +106,36 @@ impl From<Lost> for Unanswered {
     }
 }
 
-/// A call that the agent answered, with the connection and the lock that it had.
+/// A call that the agent answered, with the connection and the place in the order that it had.
 struct Done<'a, T> {
     result: Result<T>,
     linked: Linked<'a>,
-    logins: Option<MutexGuard<'a, Logins>>,
+    turn: Option<TimedGuard<'a, ()>>,
+}
+
+/// The attempts of a call. The pause before the next one grows: an agent may end each at once.
+struct Attempts {
+    deadline: Deadline,
+    /// How often the call was sent.
+    sent: u32,
+    pause: Duration,
+}
+
+impl Attempts {
+    fn new(deadline: Deadline) -> Self {
+        Self { deadline, sent: 0, pause: RETRY }
+    }
+
+    /// Waits before another attempt. Fails after the deadline, and if a PIN was sent often enough.
+    fn again(&mut self, function: Function) -> Result<()> {
+        let left = self.deadline.left();
+        if left.is_zero() || function.has_pin() && self.sent >= PIN_SENDS {
+            return Err(Error::DeviceError);
+        }
+        thread::sleep(self.pause.min(left));
+        self.pause = PAUSE.min(2 * self.pause);
+        Ok(())
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,7 +153,7 @@ impl Application {
 
     /// Carries out a call of a function without a session.
     pub fn call<T>(&self, call: &Call<'_>, take: impl FnOnce(Outcome<'_>) -> Taken<T>) -> Result<T> {
-        self.carry_out(None, call, |answer| take_outcome(answer, take))?.result
+        self.carry_out(None, call, self.pool.deadline(), |answer| take_outcome(answer, take))?.result
     }
 
     /// Carries out a call in a session.
@@ -130,19 +163,30 @@ impl Application {
         call: &Call<'_>,
         take: impl FnOnce(Outcome<'_>) -> Taken<T>,
     ) -> Result<T> {
+        self.call_until(self.pool.deadline(), handle, call, take)
+    }
+
+    fn call_until<T>(
+        &self,
+        deadline: Deadline,
+        handle: SessionHandle,
+        call: &Call<'_>,
+        take: impl FnOnce(Outcome<'_>) -> Taken<T>,
+    ) -> Result<T> {
         let held = self.find(handle)?;
-        let session = &mut *lock(&held.session);
+        let (mut session, deadline) = self.lock_session(&held, call, deadline)?;
+        let session = &mut *session;
         let certainty = self.certainty.load(Ordering::Acquire);
         if let Some(certain) = session.certain.answer(call, certainty, session.state.operations) {
             return take(certain).map_err(|Malformed| Error::DeviceError);
         }
         let taken = |answer: Answer<'_>| take_outcome(answer, take);
-        match self.carry_out(Some((&held, &mut *session)), call, taken) {
+        match self.carry_out(Some((&held, &mut *session)), call, deadline, taken) {
             Ok(done) => done.result,
             // It did not fit into a message. The operation ends, as if the token had refused it.
             Err(error @ (Error::DeviceMemory | Error::HostMemory)) => {
                 let refused = Call::Refused { function: call.function(), error: Error::HostMemory };
-                match self.carry_out(Some((&held, session)), &refused, refused_error)?.result {
+                match self.carry_out(Some((&held, session)), &refused, deadline, refused_error)?.result {
                     Ok(Error::HostMemory) => Err(error),
                     Ok(other) | Err(other) => Err(other),
                 }
@@ -161,56 +205,57 @@ impl Application {
     /// Returns the cipher of the operation that a message-based function continues.
     pub fn message_cipher(&self, handle: SessionHandle, function: Function) -> Option<AeadScheme> {
         let held = self.find(handle).ok()?;
-        let session = lock(&held.session);
+        let deadline = self.pool.deadline();
+        let (session, _) = self.lock_session(&held, &Call::Clear(function), deadline).ok()?;
         session.certain.cipher(function, session.state.operations)
     }
 
     /// Opens a session.
     pub fn open(&self, slot: SlotId, access: Access, asynchronous: bool) -> Result<SessionHandle> {
-        let call = Call::C_OpenSession { slot, access, asynchronous };
-        let Done { result, mut linked, logins } = self.carry_out(None, &call, opened)?;
+        let (call, deadline) = (Call::C_OpenSession { slot, access, asynchronous }, self.pool.deadline());
+        let Done { result, mut linked, turn: _turn } = self.carry_out(None, &call, deadline, opened)?;
         let (handle, serial) = result?;
         let new = SessionHandle(self.last_session.fetch_add(1, Ordering::Relaxed) + 1);
-        let epoch = AtomicU64::new(linked.epoch);
-        let session = Mutex::new(Session { handle, ..Session::default() });
-        let held = Arc::new(Held { handle: new, slot, access, asynchronous, serial, epoch, session });
+        let (epoch, is_long) = (AtomicU64::new(linked.epoch), AtomicBool::default());
+        let session = TimedMutex::new(Session { handle, ..Session::default() });
+        let held = Held { handle: new, slot, access, asynchronous, serial, epoch, is_long, session };
+        let held = Arc::new(held);
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).insert(new, Arc::clone(&held));
-        if let Some(mut logins) = logins {
-            let is_whole = resume(&mut logins, &mut linked, slot, handle).is_ok_and(|()| {
-                self.note_opened();
-                !matches!(self.reopen_owners(slot, &mut linked, &mut logins), Err(Some(_)))
-            });
-            if !is_whole {
-                // The next call opens the session again.
-                held.epoch.store(0, Ordering::Release);
-                linked.lost();
-            }
+        let is_whole = self.resume(&mut linked, slot, handle, deadline).is_ok_and(|()| {
+            self.note_opened();
+            !matches!(self.reopen_owners(slot, &mut linked, deadline), Err(Some(_)))
+        });
+        if !is_whole {
+            // The next call opens the session again.
+            held.epoch.store(0, Ordering::Release);
+            linked.lost();
         }
         Ok(new)
     }
 
     /// Closes a session. It ends without an agent too.
     pub fn close(&self, handle: SessionHandle) -> Result<()> {
-        let held = self.find(handle)?;
-        let session = &mut *lock(&held.session);
+        let (held, call) = (self.find(handle)?, Call::C_CloseSession { session: Here });
+        let (mut session, deadline) = self.lock_session(&held, &call, self.pool.deadline())?;
         // What waits would start an operation that ends at once.
         session.certain.drop_waiting();
-        let is_there = self.pool.take_or_leave(Instant::now())?.map(|linked| linked.epoch);
+        let is_there = self.pool.take_or_leave(deadline)?.map(|linked| linked.epoch);
         if is_there != Some(held.epoch.load(Ordering::Acquire)) {
             // The session ended with its agent.
-            self.forget(&held, &mut lock(&self.logins));
+            self.forget(&held);
             return Ok(());
         }
-        let call = Call::C_CloseSession { session: Here };
-        match self.carry_out(Some((&held, &mut *session)), &call, |answer| take_outcome(answer, |_| Ok(()))) {
-            Ok(Done { result, logins: Some(mut logins), .. }) => {
+        let done = self.carry_out(Some((&held, &mut session)), &call, deadline, |answer| {
+            take_outcome(answer, |_| Ok(()))
+        });
+        match done {
+            Ok(Done { result, turn: _turn, .. }) => {
                 // The answer of an earlier attempt may be lost.
                 if matches!(result, Ok(()) | Err(Error::SessionHandleInvalid)) {
-                    self.forget(&held, &mut logins);
+                    self.forget(&held);
                 }
                 result
             }
-            Ok(done) => done.result,
             // It ended with its agent.
             Err(Error::SessionHandleInvalid) => Ok(()),
             Err(error) => {
@@ -222,8 +267,10 @@ impl Application {
 
     /// Closes the sessions on a token. They end without an agent too.
     pub fn close_all(&self, slot: SlotId) -> Result<()> {
-        if self.pool.take_or_leave(Instant::now())?.is_some() {
-            self.call(&Call::C_CloseAllSessions { slot }, |_| Ok(()))?;
+        let deadline = self.pool.deadline();
+        if self.pool.take_or_leave(deadline)?.is_some() {
+            let call = Call::C_CloseAllSessions { slot };
+            self.carry_out(None, &call, deadline, |answer| take_outcome(answer, |_| Ok(())))?.result?;
         }
         lock(&self.logins).remove(&slot);
         lock(&self.copies).retain(|(at, _), _| *at != slot);
@@ -234,12 +281,32 @@ impl Application {
 
     /// Logs out. The login ends without an agent too.
     pub fn log_out(&self, handle: SessionHandle) -> Result<()> {
-        let held = self.find(handle)?;
-        if self.pool.take_or_leave(Instant::now())?.is_none() {
+        let (held, deadline) = (self.find(handle)?, self.pool.deadline());
+        if self.pool.take_or_leave(deadline)?.is_none() {
             lock(&self.logins).remove(&held.slot);
             return Ok(());
         }
-        self.call_in(handle, &Call::C_Logout { session: Here }, |_| Ok(()))
+        self.call_until(deadline, handle, &Call::C_Logout { session: Here }, |_| Ok(()))
+    }
+
+    /// Locks a session for a call. Returns the deadline of the call too, which is a later one if
+    /// another thread generates a key in the session.
+    fn lock_session<'a>(
+        &self,
+        held: &'a Held,
+        call: &Call<'_>,
+        mut deadline: Deadline,
+    ) -> Result<(TimedGuard<'a, Session>, Deadline)> {
+        loop {
+            if let Some(session) = held.session.lock_until(deadline.end) {
+                held.is_long.store(may_take_long(call), Ordering::Relaxed);
+                return Ok((session, deadline));
+            }
+            if !held.is_long.load(Ordering::Relaxed) {
+                return Err(Error::DeviceError);
+            }
+            deadline = self.pool.deadline();
+        }
     }
 
     fn find(&self, handle: SessionHandle) -> Result<Arc<Held>> {
@@ -254,9 +321,10 @@ impl Application {
         &self,
         at: Option<(&Held, &mut Session)>,
         call: &Call<'_>,
+        deadline: Deadline,
         take: impl FnOnce(Answer<'_>) -> Taken<Result<T>>,
     ) -> Result<Done<'_, T>> {
-        let done = self.send_until_answered(at, call, take);
+        let done = self.send_until_answered(at, call, deadline, take);
         if call.function().effect() != Effect::Reads {
             self.certainty.fetch_add(1, Ordering::AcqRel);
         }
@@ -268,45 +336,55 @@ impl Application {
         &self,
         mut at: Option<(&Held, &mut Session)>,
         call: &Call<'_>,
+        deadline: Deadline,
         take: impl FnOnce(Answer<'_>) -> Taken<Result<T>>,
     ) -> Result<Done<'_, T>> {
-        let (function, start) = (call.function(), Instant::now());
-        let is_late = || start.elapsed() > self.pool.patience();
+        use Function as F;
+        let function = call.function();
+        let is_ordered =
+            matches!(function, F::C_OpenSession | F::C_CloseSession | F::C_Login | F::C_Logout | F::C_SetPIN);
+        let mut attempts = Attempts::new(deadline);
         loop {
-            let mut linked = self.pool.take(start)?;
+            let mut linked = self.pool.take(deadline)?;
             if let Some((held, session)) = &mut at
                 && held.epoch.load(Ordering::Acquire) != linked.epoch
             {
                 if function == Function::C_CloseSession {
                     // The session ended with its agent.
-                    self.forget(held, &mut lock(&self.logins));
+                    self.forget(held);
                     return Err(Error::SessionHandleInvalid);
                 }
                 let had_operations = session.state.operations != 0;
-                match self.reopen(held, session, &mut linked) {
+                match self.reopen(held, session, &mut linked, deadline) {
                     // The operations ended with their agent.
                     Ok(()) if had_operations => return Err(Error::DeviceError),
                     Ok(()) => {}
                     Err(Some(_)) => {
                         linked.lost();
-                        if is_late() {
-                            return Err(Error::DeviceError);
-                        }
-                        thread::sleep(RETRY);
+                        attempts.again(function)?;
                         continue;
                     }
                     Err(None) => {
-                        self.forget(held, &mut lock(&self.logins));
+                        self.forget(held);
                         return Err(Error::SessionHandleInvalid);
                     }
                 }
             }
+            let turn = if is_ordered { Some(self.turn(deadline)) } else { None };
+            let turn = match turn.transpose() {
+                Ok(turn) => turn,
+                Err(_) => {
+                    linked.lost();
+                    attempts.again(function)?;
+                    continue;
+                }
+            };
             let session = at.as_ref().map(|(_, session)| &**session);
-            match self.exchange(&mut linked, session, call) {
-                Ok((mut logins, answers)) => {
-                    let result = self.note(at, call, answers, logins.as_deref_mut(), take);
-                    if let Ok(result) = result {
-                        return Ok(Done { result, linked, logins });
+            attempts.sent += 1;
+            match self.exchange(&mut linked, session, call, deadline) {
+                Ok(answers) => {
+                    if let Ok(result) = self.note(at, call, answers, take) {
+                        return Ok(Done { result, linked, turn });
                     }
                     linked.lost();
                     return Err(Error::DeviceError);
@@ -315,10 +393,11 @@ impl Application {
                 Err(Unanswered::Unfit(Unfit::NoMemory)) => return Err(Error::HostMemory),
                 Err(Unanswered::Lost(lost)) => {
                     linked.lost();
-                    let is_final = lost.is_malformed() || is_late();
-                    if is_final || lost.sent && self.must_not_repeat(&at, function, start) {
+                    drop(turn);
+                    if lost.is_malformed() || lost.sent && self.must_not_repeat(&at, function, deadline) {
                         return Err(Error::DeviceError);
                     }
+                    attempts.again(function)?;
                     if let Some((_, session)) = &mut at {
                         session.generation += u64::from(lost.sent);
                     }
@@ -327,22 +406,24 @@ impl Application {
         }
     }
 
-    /// Sends a request, and returns the answers to its calls. The logins are locked if the call
-    /// opens or ends a session, or changes a login.
+    /// Waits for the right to open or end a session, or to change a login. Fails if another thread
+    /// found meanwhile that no agent answers: the calls of many threads would wait for a stopped
+    /// agent one after the other.
+    fn turn(&self, deadline: Deadline) -> Result<TimedGuard<'_, ()>, Lost> {
+        self.order.lock_until(deadline.end).filter(|_| !self.pool.is_away()).ok_or_else(Lost::unsent)
+    }
+
+    /// Sends a request, and returns the answers to its calls.
     fn exchange<'l>(
         &self,
         linked: &'l mut Linked<'_>,
         session: Option<&Session>,
         call: &Call<'_>,
-    ) -> Result<(Option<MutexGuard<'_, Logins>>, Vec<Answer<'l>>), Unanswered> {
-        use Function as F;
-        let function = call.function();
-        let locks =
-            matches!(function, F::C_OpenSession | F::C_CloseSession | F::C_Login | F::C_Logout | F::C_SetPIN);
-        let logins = locks.then(|| self.lock_logins()).transpose()?;
+        deadline: Deadline,
+    ) -> Result<Vec<Answer<'l>>, Unanswered> {
         let count = self.write(linked, session, call)?;
-        let patience = (function.time() == Time::Short).then(|| self.pool.patience());
-        Ok((logins, linked.connection.exchange_calls(count, patience)?))
+        let end = if may_take_long(call) { None } else { Some(deadline.end) };
+        Ok(linked.connection.exchange_calls(count, end)?)
     }
 
     /// Returns whether a call whose answer is lost must not be sent again.
@@ -350,12 +431,12 @@ impl Application {
         &self,
         at: &Option<(&Held, &mut Session)>,
         function: Function,
-        start: Instant,
+        deadline: Deadline,
     ) -> bool {
         let has_operations = at.as_ref().is_some_and(|(_, session)| session.state.operations != 0);
         // Another agent does not know of what ended with the last one.
         let is_there = || {
-            let linked = self.pool.take(start);
+            let linked = self.pool.take(deadline);
             let epoch = at.as_ref().map(|(held, _)| held.epoch.load(Ordering::Acquire));
             linked.is_ok_and(|linked| Some(linked.epoch) == epoch)
         };
@@ -397,7 +478,6 @@ impl Application {
         at: Option<(&Held, &mut Session)>,
         call: &Call<'_>,
         mut answers: Vec<Answer<'_>>,
-        logins: Option<&mut Logins>,
         take: impl FnOnce(Answer<'_>) -> Taken<Result<T>>,
     ) -> Taken<Result<T>> {
         let waited = at.as_ref().map(|(_, session)| session.certain.check(&answers)).transpose()?;
@@ -418,9 +498,7 @@ impl Application {
             self.note_objects(held, call, outcome);
         }
         session.certain.drop_waiting();
-        if let Some(logins) = logins {
-            note_login(logins, held, call.function(), &answer);
-        }
+        self.note_login(held, call.function(), &answer);
         take(answer)
     }
 
@@ -438,18 +516,12 @@ impl Application {
         self.opening.store(last.done().0, Ordering::Relaxed);
     }
 
-    /// Locks the logins for a call. Fails if another thread found meanwhile that no agent answers:
-    /// the calls of many threads would wait for a stopped agent one after the other.
-    fn lock_logins(&self) -> Result<MutexGuard<'_, Logins>, Lost> {
-        let logins = lock(&self.logins);
-        if self.pool.is_away() { Err(Lost::unsent()) } else { Ok(logins) }
-    }
-
     /// Forgets a session. The last session on a token ends the login. If it was only the last one
     /// that is open at its agent, the next one logs in again.
-    fn forget(&self, gone: &Held, logins: &mut Logins) {
-        lock(&self.copies).retain(|_, copied| copied.session != gone.handle);
+    fn forget(&self, gone: &Held) {
+        let mut logins = lock(&self.logins);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        lock(&self.copies).retain(|_, copied| copied.session != gone.handle);
         sessions.remove(&gone.handle);
         let mut left = sessions.values().filter(|held| held.slot == gone.slot).peekable();
         if left.peek().is_none() {
@@ -460,6 +532,11 @@ impl Application {
             login.epoch = 0;
         }
     }
+}
+
+/// Returns whether a call may take as long as the generation of a key, or waits for an event.
+fn may_take_long(call: &Call<'_>) -> bool {
+    !matches!(call, Call::C_WaitForSlotEvent { wait: Wait::Never }) && call.function().time() == Time::Long
 }
 
 /// Returns the result of a call that did not fail.

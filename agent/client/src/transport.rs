@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use address::Address;
 use connection::{Connection, Lost, is_final};
 
 use crate::system;
+use crate::timed::TimedMutex;
 
 mod address;
 pub mod connection;
@@ -38,9 +39,8 @@ const KEPT: usize = 64;
 /// The connections of the application.
 #[derive(Default)]
 pub struct Pool {
-    /// Whether a thread connects. The others wait for it.
-    connects: Mutex<bool>,
-    connected: Condvar,
+    /// Held by the thread that connects.
+    connects: TimedMutex<()>,
     link: Mutex<Link>,
     idle: Mutex<Vec<Line>>,
     /// Whether the application is between `C_Initialize` and `C_Finalize`.
@@ -58,6 +58,8 @@ struct Link {
     /// The position of the agent that answered last.
     at: usize,
     name: Option<Name>,
+    /// The user of the process when the application began at the agent.
+    user: Option<u32>,
     /// Counts the agents. A session belongs to one of them.
     epoch: u64,
     /// When `C_Initialize` was called.
@@ -88,8 +90,20 @@ pub struct Linked<'a> {
     line: Option<Line>,
 }
 
-/// The right to connect.
-struct Turn<'a>(&'a Pool);
+/// When a call began, and how long it waits. The waits of one call have one deadline: those for a
+/// lock, a connection, an answer, and for the sessions and logins that are made again.
+#[derive(Clone, Copy)]
+pub struct Deadline {
+    start: Instant,
+    pub end: Instant,
+}
+
+impl Deadline {
+    /// Returns the time that is left.
+    pub fn left(self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+}
 
 /// Why there is no connection.
 enum Failure {
@@ -107,10 +121,6 @@ impl Failure {
     fn of(address: &Address, error: &io::Error) -> Self {
         let reason = format!("{address:?}: {error}");
         if is_final(error) { Self::Refused(reason) } else { Self::Lost(reason) }
-    }
-
-    fn busy(address: &Address) -> Self {
-        Self::Busy(format!("{address:?}: no room for another connection of this client"))
     }
 
     /// Returns the failure of the two that is more likely to pass.
@@ -166,8 +176,9 @@ impl Pool {
     /// Ends the application at the agent.
     pub fn end(&self) {
         self.is_open.store(false, Ordering::Release);
+        let deadline = self.deadline();
         if let Ok(mut linked) = self.take_within(Duration::ZERO, ATTEMPT) {
-            let _ = linked.connection.ask(&Request::End);
+            let _ = linked.connection.ask(&Request::End, deadline.end);
         }
         lock(&self.link).name = None;
         lock(&self.idle).clear();
@@ -183,34 +194,30 @@ impl Pool {
         lock(&self.link).lost.is_some()
     }
 
-    /// Returns how long a call waits for an agent that does not answer.
-    pub fn patience(&self) -> Duration {
-        lock(&self.link).patience
+    /// Returns the deadline of a call that begins now.
+    pub fn deadline(&self) -> Deadline {
+        let start = Instant::now();
+        Deadline { start, end: start + lock(&self.link).patience }
     }
 
-    /// Returns a connection that no other call uses, within the time that a call waits. `start` is
-    /// the start of the call. A call of before `C_Finalize` does not go on after the next
-    /// `C_Initialize`.
-    pub fn take(&self, start: Instant) -> Result<Linked<'_>> {
-        let (since, patience) = {
-            let link = lock(&self.link);
-            (link.since, link.patience)
-        };
-        if since.is_some_and(|since| start < since) {
+    /// Returns a connection that no other call uses. A call of before `C_Finalize` does not go on
+    /// after the next `C_Initialize`.
+    pub fn take(&self, deadline: Deadline) -> Result<Linked<'_>> {
+        if lock(&self.link).since.is_some_and(|since| deadline.start < since) {
             return Err(Error::NotInitialized);
         }
-        let left = patience.saturating_sub(start.elapsed());
+        let left = deadline.left();
         self.take_within(left, left).map_err(|failure| self.failed(&failure))
     }
 
     /// Returns a connection if an agent answers now. `None` if none does: what ends without an
     /// agent must not go on at one that was only away, so another connection begins another
     /// application. Waits for an agent that lives.
-    pub fn take_or_leave(&self, start: Instant) -> Result<Option<Linked<'_>>> {
+    pub fn take_or_leave(&self, deadline: Deadline) -> Result<Option<Linked<'_>>> {
         loop {
             match self.take_within(Duration::ZERO, ATTEMPT) {
                 Ok(linked) => return Ok(Some(linked)),
-                Err(Failure::Busy(_) | Failure::Closed(_)) if start.elapsed() < self.patience() => {
+                Err(Failure::Busy(_) | Failure::Closed(_)) if !deadline.left().is_zero() => {
                     thread::sleep(RETRY);
                 }
                 Err(failure @ (Failure::Busy(_) | Failure::Closed(_))) => return Err(self.failed(&failure)),
@@ -235,6 +242,7 @@ impl Pool {
     }
 
     fn take_within(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Failure> {
+        self.follow_user(turn);
         let epoch = lock(&self.link).epoch;
         while let Some(line) = { lock(&self.idle).pop() } {
             if line.epoch == epoch && !line.connection.channel.is_dead() {
@@ -242,6 +250,35 @@ impl Pool {
             }
         }
         self.connect(time, turn)
+    }
+
+    /// If the process has changed its user, goes on as that one. The agent allows it while it has a
+    /// connection of before, so the module asks at the first call. If the agent refuses, the
+    /// connections of before stay. Waits for other threads for the time `turn`.
+    fn follow_user(&self, turn: Duration) {
+        let user = system::user();
+        let is_other = |link: &Link| user.is_some() && link.name.is_some() && link.user != user;
+        if !is_other(&lock(&self.link)) {
+            return;
+        }
+        let Some(_turn) = self.connects.lock_until(Instant::now() + turn) else { return };
+        let (address, before) = {
+            let link = lock(&self.link);
+            if !is_other(&link) {
+                return;
+            }
+            (link.addresses[link.at].clone(), link.epoch)
+        };
+        let joined = self.join(&address);
+        if matches!(joined, Err(Failure::Busy(_))) {
+            return;
+        }
+        lock(&self.link).user = user;
+        if let Ok(Some(line)) = joined {
+            let mut idle = lock(&self.idle);
+            idle.retain(|_| line.epoch == before);
+            idle.push(line);
+        }
     }
 
     /// Connects to an agent, the one that answered last first, and joins the application there. If
@@ -253,7 +290,7 @@ impl Pool {
         let start = Instant::now();
         loop {
             let away = || Failure::Lost("no agent answers".to_owned());
-            let turn = self.turn(turn.saturating_sub(start.elapsed())).ok_or_else(away)?;
+            let turn = self.connects.lock_until(start + turn).ok_or_else(away)?;
             let is_away = {
                 let link = lock(&self.link);
                 let is_away = link.lost.is_some_and(|lost| lost.elapsed() > link.patience);
@@ -272,18 +309,6 @@ impl Pool {
             }
             thread::sleep(RETRY);
         }
-    }
-
-    /// Waits for the right to connect. `None` if another thread has it for this time.
-    fn turn(&self, time: Duration) -> Option<Turn<'_>> {
-        let connects = lock(&self.connects);
-        let waited = self.connected.wait_timeout_while(connects, time, |connects| *connects);
-        let (mut connects, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if *connects {
-            return None;
-        }
-        *connects = true;
-        Some(Turn(self))
     }
 
     /// Tries each agent once.
@@ -321,47 +346,67 @@ impl Pool {
     }
 
     fn link_to(&self, address: &Address) -> Result<Line, Failure> {
-        let open = || Connection::open(address).map_err(|error| Failure::of(address, &error));
+        if let Some(line) = self.join(address)? {
+            return Ok(line);
+        }
+        // The agent has ended, or is another one.
+        let (user, single) = (system::user(), lock(&self.link).single);
+        let request = Request::Start { version: wire::VERSION, single };
+        match Self::ask_first(address, &request)? {
+            (connection, Some((name, longest))) => Ok(self.begun(connection, name, longest, user)),
+            _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
+        }
+    }
+
+    /// Joins the application. `None` if the agent does not know it. If this process had another
+    /// user, the agent answers with the name of a new application.
+    fn join(&self, address: &Address) -> Result<Option<Line>, Failure> {
+        let (name, epoch) = {
+            let link = lock(&self.link);
+            (link.name, link.epoch)
+        };
+        let (Some(application), user) = (name, system::user()) else { return Ok(None) };
+        let request = Request::Join { version: wire::VERSION, application };
+        Ok(match Self::ask_first(address, &request)? {
+            (connection, Some((name, longest))) if name == application => {
+                Some(Line { connection, epoch, longest })
+            }
+            (connection, Some((name, longest))) => Some(self.begun(connection, name, longest, user)),
+            (_, None) => None,
+        })
+    }
+
+    /// Sends the first request of a new connection. Returns the name of the application and the
+    /// greatest length of a message, unless the agent says something else.
+    fn ask_first(
+        address: &Address,
+        request: &Request<'_>,
+    ) -> Result<(Connection, Option<(Name, u64)>), Failure> {
         let lost = |lost: Lost| match Failure::of(address, &lost.error) {
             Failure::Lost(reason) if lost.is_closed() => Failure::Closed(reason),
             failure => failure,
         };
-        let (name, single, epoch) = {
-            let link = lock(&self.link);
-            (link.name, link.single, link.epoch)
-        };
-        let version = wire::VERSION;
-        if let Some(application) = name {
-            let mut connection = open()?;
-            match connection.ask_briefly(&Request::Join { version, application }).map_err(lost)? {
-                Reply::Started { longest, .. } if longest >= wire::MIN_LONGEST => {
-                    return Ok(Line { connection, epoch, longest });
-                }
-                Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
-                Reply::Busy => return Err(Failure::busy(address)),
-                // The agent has ended, or is another one.
-                _ => {}
-            }
-        }
-        let mut connection = open()?;
-        match connection.ask_briefly(&Request::Start { version, single }).map_err(lost)? {
+        let mut connection = Connection::open(address).map_err(|error| Failure::of(address, &error))?;
+        let started = match connection.ask_briefly(request).map_err(lost)? {
             Reply::Started { application, longest, .. } if longest >= wire::MIN_LONGEST => {
-                let mut link = lock(&self.link);
-                link.name = Some(application);
-                link.epoch += 1;
-                Ok(Line { connection, epoch: link.epoch, longest })
+                Some((application, longest))
             }
-            Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
-            Reply::Busy => Err(Failure::busy(address)),
-            _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
-        }
+            Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
+            Reply::Busy => {
+                let reason = format!("{address:?}: no room for another connection of this client");
+                return Err(Failure::Busy(reason));
+            }
+            _ => None,
+        };
+        Ok((connection, started))
     }
-}
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.connects) = false;
-        self.0.connected.notify_one();
+    /// Notes that an application began at an agent, for a process with this user.
+    fn begun(&self, connection: Connection, name: Name, longest: u64, user: Option<u32>) -> Line {
+        let mut link = lock(&self.link);
+        (link.name, link.user) = (Some(name), user);
+        link.epoch += 1;
+        Line { connection, epoch: link.epoch, longest }
     }
 }
 

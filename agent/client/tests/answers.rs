@@ -1,14 +1,13 @@
 //! The token of the client module, with an agent that answers as a test says.
 
-use std::borrow::Cow;
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+mod fake;
+
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use fake::*;
 use jeton_agent_wire::call::{Data, Found, Length, OutputRoom, Told};
 use jeton_agent_wire::{self as wire, Answer, Call, Outcome, Reply, Request, State};
 use jeton_client::Remote;
@@ -18,159 +17,15 @@ use jeton_words::attribute::AttributeView;
 use jeton_words::cipher::AeadScheme;
 use jeton_words::derive::{Additional, Connection, Derived};
 use jeton_words::error::{Error, Result};
-use jeton_words::general::Threads;
 use jeton_words::hash::Hash;
-use jeton_words::id::{AttributeType, MechanismType, ObjectHandle, SessionHandle, SlotId};
+use jeton_words::id::{AttributeType, MechanismType, ObjectHandle, SessionHandle};
 use jeton_words::mechanism::{Mechanism, find};
 use jeton_words::message::MessageParams;
 use jeton_words::operation::{OneTimePassword, Output, Signed};
 use jeton_words::params::Params;
-use jeton_words::session::Access;
 use jeton_words::template::Template;
 use jeton_words::tls::{Randoms, TlsPrf};
 use jeton_words::token::{Attributes, Function, Room, Token};
-use serde_bytes::Bytes;
-
-/// What the agent does.
-enum Act {
-    Answer(Vec<u8>),
-    /// Closes the connection.
-    Close,
-}
-
-/// What the agent has got, besides connections.
-#[derive(Debug, PartialEq, Clone)]
-enum Got {
-    Start,
-    Join,
-    /// The session, the generation and the functions.
-    Calls(u64, u64, Vec<Function>),
-}
-
-struct Fake {
-    _directory: tempfile::TempDir,
-    remote: Remote,
-    got: Arc<Mutex<Vec<Got>>>,
-}
-
-type Behave = dyn Fn(&Call<'_>, u64) -> Act + Send + Sync;
-
-impl Fake {
-    /// Starts an agent that answers calls by `behave`, and an application of it. `admits` says for
-    /// each further connection whether it may join.
-    fn start(
-        behave: impl Fn(&Call<'_>, u64) -> Act + Send + Sync + 'static,
-        admits: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("agent");
-        let listener = UnixListener::bind(&path).expect("a socket");
-        let got = Arc::new(Mutex::new(Vec::new()));
-        let (noted, behave): (_, Arc<Behave>) = (Arc::clone(&got), Arc::new(behave));
-        let admits = Arc::new(admits);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (noted, behave, admits) = (Arc::clone(&noted), Arc::clone(&behave), Arc::clone(&admits));
-                thread::spawn(move || serve(stream, &noted, &*behave, &*admits));
-            }
-        });
-        let remote = Remote::default();
-        let parameters = format!("agent = 'unix:{}'", path.display());
-        remote.start(Some(&parameters), Threads::Allowed).expect("an application");
-        Self { _directory: directory, remote, got }
-    }
-
-    fn open(&self) -> SessionHandle {
-        self.remote.open_session(SlotId(1), Access::ReadWrite, false).expect("a session")
-    }
-
-    fn got(&self) -> Vec<Got> {
-        std::mem::take(&mut self.got.lock().expect("a lock"))
-    }
-}
-
-fn serve(mut stream: UnixStream, noted: &Mutex<Vec<Got>>, behave: &Behave, admits: &dyn Fn() -> bool) {
-    let started = || Reply::Started { version: wire::VERSION, application: [7; 32], longest: 1 << 20 };
-    loop {
-        let mut header = [0; wire::HEADER];
-        if stream.read_exact(&mut header).is_err() {
-            return;
-        }
-        let mut message = vec![0; u32::from_le_bytes(header) as usize];
-        stream.read_exact(&mut message).expect("a message");
-        let mut rest = &message[..];
-        let mut frame = Vec::new();
-        wire::start(&mut frame);
-        match wire::take(&mut rest).expect("a request") {
-            Request::Start { .. } => {
-                noted.lock().expect("a lock").push(Got::Start);
-                wire::append(&started(), &mut frame).expect("a frame");
-            }
-            Request::Join { application, .. } => {
-                // A question whether the agent lives.
-                if application != [7; 32] {
-                    return;
-                }
-                let is_admitted = admits();
-                if is_admitted {
-                    noted.lock().expect("a lock").push(Got::Join);
-                }
-                let reply = if is_admitted { started() } else { Reply::Busy };
-                wire::append(&reply, &mut frame).expect("a frame");
-            }
-            Request::Calls { session, count, number, generation, .. } => {
-                wire::append(&Reply::Answers(number), &mut frame).expect("a frame");
-                let mut functions = Vec::new();
-                for _ in 0..count {
-                    let call: Call<'_> = wire::take(&mut rest).expect("a call");
-                    functions.push(call.function());
-                    match behave(&call, generation) {
-                        Act::Answer(answer) => frame.extend(answer),
-                        Act::Close => {
-                            noted.lock().expect("a lock").push(Got::Calls(session, generation, functions));
-                            return;
-                        }
-                    }
-                }
-                noted.lock().expect("a lock").push(Got::Calls(session, generation, functions));
-            }
-            _ => wire::append(&Reply::Done(0), &mut frame).expect("a frame"),
-        }
-        wire::finish(&mut frame).expect("a frame");
-        if stream.write_all(&frame).is_err() {
-            return;
-        }
-    }
-}
-
-fn answer(outcome: Result<Outcome<'_>>) -> Act {
-    let mut bytes = Vec::new();
-    let kept = matches!(outcome, Ok(Outcome::C_OpenSession { .. })).then(|| Bytes::new(b"serial"));
-    wire::append(&Answer { outcome, state: State::default(), kept }, &mut bytes).expect("an answer");
-    Act::Answer(bytes)
-}
-
-/// Answers what opens and closes sessions.
-fn honest(call: &Call<'_>) -> Act {
-    let session = ();
-    answer(Ok(match call {
-        Call::C_OpenSession { .. } => {
-            let (slot, access, asynchronous) = ((), (), ());
-            Outcome::C_OpenSession { result: SessionHandle(5), slot, access, asynchronous }
-        }
-        Call::C_CloseSession { .. } => Outcome::C_CloseSession { result: (), session },
-        Call::C_SignInit { .. } => Outcome::C_SignInit { result: (), session, mechanism: (), key: () },
-        Call::C_Sign { .. } => {
-            Outcome::C_Sign { result: Signed::Bytes(4), session, data: (), out: data(b"sign") }
-        }
-        Call::C_DestroyObject { .. } => Outcome::C_DestroyObject { result: (), session, object: () },
-        _ => return answer(Err(Error::FunctionNotSupported)),
-    }))
-}
-
-fn data(bytes: &[u8]) -> Data<'_> {
-    Data(Cow::Borrowed(Bytes::new(bytes)))
-}
 
 fn mechanism(id: MechanismType, params: Params) -> Mechanism {
     Mechanism { info: find(id).expect("a mechanism"), params }

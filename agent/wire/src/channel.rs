@@ -21,7 +21,7 @@ pub const KEPT: usize = 64 * 1024;
 /// Longer buffers stay until they were not needed for this time.
 pub const STAY: Duration = Duration::from_secs(1);
 /// A message takes at most a second for this number of bytes, and [`Channel::whole`].
-const PACE: usize = 1 << 16;
+pub const PACE: usize = 1 << 16;
 
 /// A stream with its buffers.
 pub struct Channel {
@@ -38,6 +38,8 @@ pub struct Channel {
     /// How long a message may take from its first byte to its last one, if it is short. A peer that
     /// sends or takes one byte after the other is no better than a silent one.
     pub whole: Duration,
+    /// When a message ends, whatever its length.
+    pub end: Option<Instant>,
 }
 
 impl Channel {
@@ -47,7 +49,7 @@ impl Channel {
         let patience = Patience::new(most);
         let (frame, received) = (Vec::with_capacity(READ), vec![0; READ]);
         let (whole, needed) = (Duration::from_secs(20), Instant::now());
-        Self { stream: Box::new(stream), patience, needed, frame, received, len: 0, whole }
+        Self { stream: Box::new(stream), patience, needed, frame, received, len: 0, whole, end: None }
     }
 
     /// Returns whether the peer has closed the stream, or sent something without a request.
@@ -58,9 +60,9 @@ impl Channel {
 
     /// Sends the frame.
     pub fn send(&mut self) -> io::Result<()> {
-        let (start, whole) = (Instant::now(), self.whole);
+        let (start, limits) = (Instant::now(), (self.whole, self.end));
         for (index, part) in self.frame.chunks(PACE).enumerate() {
-            self.stream.send(part, &|| in_time(start, whole, index * PACE))?;
+            self.stream.send(part, &|| in_time(start, limits, index * PACE))?;
         }
         Ok(())
     }
@@ -72,6 +74,7 @@ impl Channel {
     /// before the first byte, and with `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
         let (mut got, mut is_admitted, mut start) = (0, false, None);
+        let limits = (self.whole, self.end);
         wipe(&mut self.received[..std::mem::take(&mut self.len)]);
         loop {
             // No more than this stays if the message needs another buffer.
@@ -86,7 +89,7 @@ impl Channel {
                 Err(error) => return Err(error),
             }
             let Some(header) = self.received[..got].first_chunk() else {
-                in_time(*start.get_or_insert_with(Instant::now), self.whole, got)?;
+                in_time(*start.get_or_insert_with(Instant::now), limits, got)?;
                 continue;
             };
             let len = HEADER + length(*header, limit).map_err(|_| io::ErrorKind::InvalidData)?;
@@ -98,7 +101,7 @@ impl Channel {
                 self.len = len;
                 return Ok(());
             }
-            in_time(*start.get_or_insert_with(Instant::now), self.whole, got)?;
+            in_time(*start.get_or_insert_with(Instant::now), limits, got)?;
             if len > KEPT.max(self.received.len()) && !is_admitted {
                 self.shrink_to(got);
                 is_admitted = admit(len);
@@ -164,8 +167,10 @@ impl Channel {
 }
 
 /// Fails if a message that began at this time had more time than this number of its bytes may take.
-fn in_time(start: Instant, whole: Duration, bytes: usize) -> io::Result<()> {
-    let is_late = start.elapsed() > whole + Duration::from_secs((bytes / PACE) as u64);
+fn in_time(start: Instant, (whole, end): (Duration, Option<Instant>), bytes: usize) -> io::Result<()> {
+    let now = Instant::now();
+    let is_slow = now - start > whole + Duration::from_secs((bytes / PACE) as u64);
+    let is_late = is_slow || end.is_some_and(|end| now > end);
     if is_late { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 

@@ -52,7 +52,9 @@ pub enum Request<'a> {
         /// Whether the application may not have threads of the module's own (`C_Initialize`).
         single: bool,
     },
-    /// The first message of a connection: another connection of an application.
+    /// The first message of a connection: another connection of an application. If the peer is the
+    /// process that started it, but another client now, a new application begins, which goes on
+    /// with the tickets of the other client. The answer has its name.
     Join {
         /// [`VERSION`]
         version: u16,
@@ -149,6 +151,9 @@ pub enum Reply<'a> {
     Resumed(Result<(), Error>),
     /// There is no room for another connection of this client now.
     Busy,
+    /// To [`Request::Resume`] with the ticket of the client that the peer was before: the ticket
+    /// has logged in, and this one takes its place.
+    Renewed(#[serde(borrow)] &'a Bytes),
 }
 
 /// The number of bytes of a length.

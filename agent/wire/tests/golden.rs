@@ -81,6 +81,7 @@ fn calls_have_the_bytes_of_version_5() {
 
 #[test]
 fn answers_have_the_bytes_of_version_5() {
+    check(&Reply::Renewed(Bytes::new(b"t")), &[9, 1, b't']);
     let answer = |outcome| Answer { outcome, state: State { operations: 2, objects: 1 }, kept: None };
     check(&answer(Err(Error::PinIncorrect)), &[1, 43, 2, 1, 0]);
     check(&answer(Err(Error::BufferTooSmall { needed: 64 })), &[1, 7, 64, 2, 1, 0]);

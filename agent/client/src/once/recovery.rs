@@ -1,6 +1,5 @@
 //! What is made again at another agent: sessions, logins, and copies of token objects.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -12,9 +11,9 @@ use jeton_words::id::{ObjectHandle, SessionHandle, SlotId};
 use jeton_words::token::Function;
 use serde_bytes::Bytes;
 
-use super::{Application, Held, Logins, Session, lock};
-use crate::transport::Linked;
+use super::{Application, Held, Session, lock};
 use crate::transport::connection::Lost;
+use crate::transport::{Deadline, Linked};
 
 /// A session object that is a copy of a token object, and was not changed. OpenSSL's provider signs
 /// with such a copy and keeps its handle, so it is made again at another agent.
@@ -78,24 +77,31 @@ impl Application {
         session: u64,
         object: u64,
         call: &[u8],
+        deadline: Deadline,
     ) -> Result<Answer<'a>, Option<Lost>> {
         let generation = if session == 0 { self.open_again() } else { 0 };
         linked.connection.begin((session, generation), 1, object).map_err(|_| None)?;
         linked.connection.frame().extend(call);
         linked.finish().map_err(|_| None)?;
-        let answers = linked.connection.exchange_calls(1, Some(self.pool.patience()));
+        let answers = linked.connection.exchange_calls(1, Some(deadline.end));
         answers.map_err(Some)?.pop().filter(|answer| answer.error().is_none()).ok_or(None)
     }
 
     /// Makes the copies of a session again. Fails with `None` if one cannot be made.
-    fn copy_again(&self, held: &Held, session: u64, linked: &mut Linked<'_>) -> Result<(), Option<Lost>> {
+    fn copy_again(
+        &self,
+        held: &Held,
+        session: u64,
+        linked: &mut Linked<'_>,
+        deadline: Deadline,
+    ) -> Result<(), Option<Lost>> {
         let copies: Vec<_> = {
             let all = lock(&self.copies);
             let of_session = all.iter().filter(|(_, copied)| copied.session == held.handle);
             of_session.map(|((_, handle), copied)| (*handle, copied.call.clone())).collect()
         };
         for (object, call) in copies {
-            match self.repeat(linked, session, object, &call)?.outcome {
+            match self.repeat(linked, session, object, &call, deadline)?.outcome {
                 Ok(Outcome::C_CopyObject { result, .. }) if result.0 == object => {}
                 _ => return Err(None),
             }
@@ -109,17 +115,15 @@ impl Application {
         held: &Held,
         session: &mut Session,
         linked: &mut Linked,
+        deadline: Deadline,
     ) -> Result<(), Option<Lost>> {
         // A call that waited during `C_Finalize` does not go on in the next application.
-        let is_known = |sessions: &HashMap<_, _>| sessions.contains_key(&held.handle);
-        if !is_known(&self.sessions.read().unwrap_or_else(PoisonError::into_inner))
-            || !self.has_only_copies(held.slot, session.state.objects)
-        {
+        if !self.knows(held) || !self.has_only_copies(held.slot, session.state.objects) {
             return Err(None);
         }
-        let mut logins = self.lock_logins().map_err(Some)?;
-        self.reopen_alone(held, session, linked, &mut logins)?;
-        self.reopen_owners(held.slot, linked, &mut logins)
+        let _turn = self.turn(deadline).map_err(Some)?;
+        self.reopen_alone(held, session, linked, deadline)?;
+        self.reopen_owners(held.slot, linked, deadline)
     }
 
     /// Opens the sessions that have copies at another agent, because a call may use a copy of
@@ -128,7 +132,7 @@ impl Application {
         &self,
         slot: SlotId,
         linked: &mut Linked,
-        logins: &mut Logins,
+        deadline: Deadline,
     ) -> Result<(), Option<Lost>> {
         let owners: Vec<_> = {
             let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
@@ -138,9 +142,9 @@ impl Application {
         };
         for owner in owners {
             if owner.epoch.load(Ordering::Acquire) != linked.epoch
-                && let Ok(mut session) = owner.session.try_lock()
+                && let Some(mut session) = owner.session.try_lock()
             {
-                self.reopen_alone(&owner, &mut session, linked, logins)?;
+                self.reopen_alone(&owner, &mut session, linked, deadline)?;
             }
         }
         Ok(())
@@ -151,11 +155,11 @@ impl Application {
         held: &Held,
         session: &mut Session,
         linked: &mut Linked,
-        logins: &mut Logins,
+        deadline: Deadline,
     ) -> Result<(), Option<Lost>> {
         let Held { slot, access, asynchronous, .. } = *held;
         let call = encoded(&Call::C_OpenSession { slot, access, asynchronous }).ok_or(None)?;
-        let (opened, serial) = match super::opened(self.repeat(linked, 0, 0, &call)?) {
+        let (opened, serial) = match super::opened(self.repeat(linked, 0, 0, &call, deadline)?) {
             Ok(Ok(opened)) => opened,
             _ => return Err(None),
         };
@@ -163,49 +167,65 @@ impl Application {
         if serial != held.serial {
             return Err(None);
         }
-        resume(logins, linked, held.slot, opened).map_err(Some)?;
-        self.copy_again(held, opened, linked)?;
+        self.resume(linked, held.slot, opened, deadline).map_err(Some)?;
+        self.copy_again(held, opened, linked, deadline)?;
         self.note_opened();
-        // While the logins are locked: a close in another thread sees which sessions are open.
+        // While this thread has its turn: a close in another thread sees which sessions are open.
         held.epoch.store(linked.epoch, Ordering::Release);
         (session.handle, session.generation) = (opened, 0);
         Ok(())
     }
-}
-
-/// Keeps the ticket of a login until the logout.
-pub(super) fn note_login(logins: &mut Logins, held: &Held, function: Function, answer: &Answer<'_>) {
-    match (function, answer.error(), answer.kept) {
-        // Also if the answer to the login was lost, or the PIN is another one now.
-        (Function::C_Login, None | Some(Error::UserAlreadyLoggedIn), Some(ticket))
-        | (Function::C_SetPIN, None, Some(ticket)) => {
-            let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
-            logins.insert(held.slot, login);
+    /// Keeps the ticket of a login until the logout.
+    pub(super) fn note_login(&self, held: &Held, function: Function, answer: &Answer<'_>) {
+        match (function, answer.error(), answer.kept) {
+            // Also if the answer to the login was lost, or the PIN is another one now.
+            (Function::C_Login, None | Some(Error::UserAlreadyLoggedIn), Some(ticket))
+            | (Function::C_SetPIN, None, Some(ticket)) => {
+                let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
+                let mut logins = lock(&self.logins);
+                // The application may have ended meanwhile.
+                if self.knows(held) {
+                    logins.insert(held.slot, login);
+                }
+            }
+            (Function::C_Logout, None, _) => {
+                lock(&self.logins).remove(&held.slot);
+            }
+            _ => {}
         }
-        (Function::C_Logout, None, _) => {
-            logins.remove(&held.slot);
-        }
-        _ => {}
     }
-}
 
-/// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
-/// next call fails with the error that says so. Fails if the agent cannot log in now: it has closed
-/// the session.
-pub(super) fn resume(
-    logins: &mut Logins,
-    linked: &mut Linked<'_>,
-    slot: SlotId,
-    session: u64,
-) -> Result<(), Lost> {
-    let epoch = linked.epoch;
-    let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != epoch) else { return Ok(()) };
-    match linked.connection.ask(&Request::Resume { session, ticket: Bytes::new(&login.ticket) })? {
-        Reply::Resumed(Ok(()) | Err(Error::UserNotLoggedIn)) => {
-            login.epoch = epoch;
-            Ok(())
+    /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket,
+    /// the next call fails with the error that says so. Fails if the agent cannot log in now: it
+    /// has closed the session.
+    pub(super) fn resume(
+        &self,
+        linked: &mut Linked<'_>,
+        slot: SlotId,
+        session: u64,
+        deadline: Deadline,
+    ) -> Result<(), Lost> {
+        let epoch = linked.epoch;
+        let ticket = match lock(&self.logins).get(&slot) {
+            Some(login) if login.epoch != epoch => login.ticket.clone(),
+            _ => return Ok(()),
+        };
+        let request = Request::Resume { session, ticket: Bytes::new(&ticket) };
+        let ticket = match linked.connection.ask(&request, deadline.end)? {
+            Reply::Resumed(Ok(()) | Err(Error::UserNotLoggedIn)) => ticket,
+            Reply::Renewed(ticket) if ticket.len() <= wire::MAX_KEPT => ticket.to_vec(),
+            _ => return Err(Lost::malformed()),
+        };
+        // Unless the application has ended the login meanwhile.
+        if let Some(login) = lock(&self.logins).get_mut(&slot) {
+            *login = Login { ticket, epoch };
         }
-        _ => Err(Lost::malformed()),
+        Ok(())
+    }
+
+    /// Returns whether a session is one of the application: not after `C_Finalize`.
+    fn knows(&self, held: &Held) -> bool {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).contains_key(&held.handle)
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::io::retry_on_intr;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{geteuid, getuid};
 
 /// The configuration file.
 pub fn configuration() -> PathBuf {
@@ -24,6 +25,12 @@ pub fn configuration() -> PathBuf {
 pub fn is_privileged() -> bool {
     // SAFETY: getauxval(3) takes a number and has no other precondition.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Returns the user of this process. `None` if its real user is another one: it may change back.
+pub fn user() -> Option<u32> {
+    let user = geteuid();
+    (user == getuid()).then_some(user.as_raw())
 }
 
 /// Connects to an agent of this host. The limits are those of [`connect`].

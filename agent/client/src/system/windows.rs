@@ -25,6 +25,11 @@ pub const fn is_privileged() -> bool {
     false
 }
 
+/// Processes do not change their user.
+pub const fn user() -> Option<u32> {
+    None
+}
+
 /// Makes this library, which has something at the address, stay in the process.
 pub fn stay(address: *const c_void) {
     const STAYS: u32 = 1;

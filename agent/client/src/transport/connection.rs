@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::channel::{Channel, PACE};
 use jeton_agent_wire::{self as wire, Answer, MAX_FIRST, MAX_MESSAGE, Reply, Request, Unfit};
 
 use super::address::Address;
@@ -76,16 +76,17 @@ impl Connection {
     }
 
     /// Sends the frame and returns the message that answers it. Waits while the agent lives, and
-    /// for at most the time `patience` if there is one.
-    pub fn exchange(&mut self, patience: Option<Duration>) -> Result<&[u8], Lost> {
+    /// until the time `end` if there is one. A long request and its answer may take longer.
+    pub fn exchange(&mut self, end: Option<Instant>) -> Result<&[u8], Lost> {
+        let more = Duration::from_secs((self.frame().len() / PACE) as u64);
+        let end = end.map(|end| end + more);
         self.is_answered = false;
-        self.channel.whole = STUCK;
+        (self.channel.whole, self.channel.end) = (STUCK, end);
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
         self.channel.whole = WHOLE;
-        let start = Instant::now();
         while let Err(error) = self.channel.receive(MAX_MESSAGE, |_| true) {
-            let is_over = patience.is_some_and(|patience| start.elapsed() >= patience);
+            let is_over = end.is_some_and(|end| Instant::now() >= end);
             if error.kind() != io::ErrorKind::WouldBlock || is_over || !lives(&self.address) {
                 return Err(Lost { sent: true, error });
             }
@@ -95,9 +96,9 @@ impl Connection {
     }
 
     /// Sends a request that the agent carries out.
-    pub fn ask(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
+    pub fn ask(&mut self, request: &Request<'_>, end: Instant) -> Result<Reply<'_>, Lost> {
         wire::encode(request, self.frame()).map_err(|_| Lost::malformed())?;
-        wire::decode(self.exchange(Some(STUCK))?).map_err(|_| Lost::malformed())
+        wire::decode(self.exchange(Some(end))?).map_err(|_| Lost::malformed())
     }
 
     /// Starts a request with this number of calls in a session of a generation: see
@@ -109,17 +110,13 @@ impl Connection {
         wire::append(&request, self.frame())
     }
 
-    /// Sends a request with this number of calls. Returns the answers, for which it waits for at
-    /// most the time `patience`, if there is one. Fails if they are not those of calls up to the
-    /// first one that failed.
-    pub fn exchange_calls(
-        &mut self,
-        count: usize,
-        patience: Option<Duration>,
-    ) -> Result<Vec<Answer<'_>>, Lost> {
+    /// Sends a request with this number of calls. Returns the answers, for which it waits as
+    /// [`exchange`](Self::exchange) does. Fails if they are not those of calls up to the first one
+    /// that failed.
+    pub fn exchange_calls(&mut self, count: usize, end: Option<Instant>) -> Result<Vec<Answer<'_>>, Lost> {
         self.number = self.number.wrapping_add(1);
         let number = self.number;
-        let mut rest = self.exchange(patience)?;
+        let mut rest = self.exchange(end)?;
         let mut answers: Vec<Answer<'_>> = Vec::with_capacity(count);
         let mut has_failed = !matches!(wire::take(&mut rest), Ok(Reply::Answers(of)) if of == number);
         while !rest.is_empty() && !has_failed && answers.len() < count {

@@ -1,0 +1,216 @@
+//! How long calls take, and how often a PIN is sent, if an agent is hostile.
+
+mod fake;
+
+use std::sync::Barrier;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fake::*;
+use jeton_agent_wire::Call;
+use jeton_client::Remote;
+use jeton_words::asynchronous::Started;
+use jeton_words::error::{Error, Result};
+use jeton_words::id::{MechanismType, ObjectHandle, SessionHandle, SlotId};
+use jeton_words::mechanism::{Mechanism, find};
+use jeton_words::operation::Output;
+use jeton_words::params::Params;
+use jeton_words::session::{Access, User};
+use jeton_words::slot::Wait;
+use jeton_words::template::Template;
+use jeton_words::token::Token;
+
+/// How long a call waits, in seconds.
+const PATIENCE: u64 = 1;
+/// A call returns within this time: the attempt to connect that it began last may take longer than
+/// its patience, and so may the host.
+const LIMIT: Duration = Duration::from_secs(PATIENCE + 7);
+const THREADS: usize = 10;
+/// How often a call with a PIN may be sent.
+const PINS: usize = 3;
+/// The most requests of one call: the pauses between them grow.
+const REQUESTS: usize = 8;
+
+type Function = fn(&Remote, SessionHandle) -> Result<()>;
+/// What it is, and what it does.
+type Enemy = (&'static str, fn() -> Act);
+
+fn mechanism(id: MechanismType) -> Mechanism {
+    Mechanism { info: find(id).expect("a mechanism"), params: Params::None }
+}
+
+fn sign_init(remote: &Remote, session: SessionHandle) -> Result<()> {
+    remote.sign_init(session, &mechanism(MechanismType::ECDSA), ObjectHandle(1))
+}
+
+fn generate_key(remote: &Remote, session: SessionHandle) -> Result<Started<ObjectHandle>> {
+    remote.generate_key(session, &mechanism(MechanismType::AES_KEY_GEN), &Template::default())
+}
+
+const WITH_PIN: [Function; 5] = [
+    |remote, session| remote.login(session, User::User, b"1234"),
+    |remote, session| remote.login_user(session, User::User, b"1234", b"name"),
+    |remote, session| remote.set_pin(session, b"1234", b"5678"),
+    |remote, session| remote.init_pin(session, b"1234"),
+    |remote, _| remote.init_token(SlotId(1), b"1234", &[b' '; 32]),
+];
+
+const OTHERS: [Function; 10] = [
+    |remote, _| remote.slots().map(drop),
+    |remote, _| remote.wait_for_slot_event(Wait::Never).map(drop),
+    |remote, _| remote.open_session(SlotId(1), Access::ReadOnly, false).map(drop),
+    |remote, _| remote.open_session(SlotId(1), Access::ReadWrite, false).map(drop),
+    |remote, session| remote.close_session(session),
+    |remote, _| remote.close_all_sessions(SlotId(2)),
+    |remote, session| remote.logout(session),
+    |remote, session| remote.sign(session, b"data", Output::Buffer(&mut [0; 4])).map(drop),
+    |remote, session| remote.destroy_object(session, ObjectHandle(1)),
+    sign_init,
+];
+
+/// Calls the functions at the same time, each in its session. All end in time.
+fn call_in_time(remote: &Remote, calls: &[(Function, SessionHandle)], what: &str) {
+    let together = Barrier::new(calls.len());
+    thread::scope(|scope| {
+        for (number, (function, session)) in calls.iter().enumerate() {
+            let together = &together;
+            scope.spawn(move || {
+                together.wait();
+                let start = Instant::now();
+                let outcome = function(remote, *session);
+                let time = start.elapsed();
+                assert!(time < LIMIT, "{what}: call {number} is {outcome:?} after {time:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_pin_is_sent_a_few_times_only() {
+    for function in WITH_PIN {
+        let pins: &AtomicUsize = Box::leak(Box::default());
+        let behaviour = Behaviour {
+            calls: Box::new(|call, _, _| {
+                if !call.function().has_pin() {
+                    return honest(call);
+                }
+                pins.fetch_add(1, SeqCst);
+                Act::Close
+            }),
+            joins: Box::new(|| Joining::Forgotten),
+            ..Behaviour::default()
+        };
+        let fake = Fake::behaving(behaviour, 10);
+        let session = fake.open();
+        assert_eq!(function(&fake.remote, session), Err(Error::DeviceError));
+        let sent = pins.load(SeqCst);
+        assert!((1..=PINS).contains(&sent), "{sent} PINs");
+    }
+}
+
+/// Returns an agent that behaves as `act` says from the time when the flag is set.
+fn turncoat(act: impl Fn() -> Act + Copy + Send + Sync + 'static) -> (Fake, &'static AtomicBool) {
+    let is_hostile: &AtomicBool = Box::leak(Box::default());
+    let behaviour = Behaviour {
+        calls: Box::new(move |call, _, _| if is_hostile.load(SeqCst) { act() } else { honest(call) }),
+        resumes: Box::new(act),
+        ..Behaviour::default()
+    };
+    (Fake::behaving(behaviour, PATIENCE), is_hostile)
+}
+
+#[test]
+fn every_call_ends_in_time() {
+    let enemies: [Enemy; 6] = [
+        ("an agent that stops", || Act::Stop),
+        ("an agent that sends byte after byte", || Act::Drip),
+        ("an agent that sends a long message", || Act::Pour),
+        ("an agent that answers nonsense", || Act::Garbage),
+        ("an agent that closes the connection", || Act::Close),
+        ("an agent that closes it late", || Act::After(Duration::from_millis(700), Box::new(Act::Close))),
+    ];
+    // `C_InitToken` may take as long as the generation of a key.
+    let with_pin = WITH_PIN[..4].repeat(2);
+    // Threads wait for each other: those that open or close sessions, and those in one session.
+    let groups = [(&OTHERS[..], true), (&with_pin, true), (&[sign_init as Function; THREADS], false)];
+    thread::scope(|scope| {
+        for (what, act) in enemies {
+            for (functions, has_sessions) in groups {
+                scope.spawn(move || {
+                    let (fake, is_hostile) = turncoat(act);
+                    let first = fake.open();
+                    let session = |_: &Function| if has_sessions { fake.open() } else { first };
+                    let calls: Vec<_> =
+                        functions.iter().map(|function| (*function, session(function))).collect();
+                    fake.got();
+                    is_hostile.store(true, SeqCst);
+                    call_in_time(&fake.remote, &calls, what);
+                    let requests = fake.got().iter().filter(|got| matches!(got, Got::Calls(..))).count();
+                    assert!(requests <= REQUESTS * calls.len(), "{what}: {requests} requests");
+                    let start = Instant::now();
+                    assert_eq!(fake.remote.stop(), Ok(()));
+                    assert!(start.elapsed() < LIMIT, "{what}: C_Finalize after {:?}", start.elapsed());
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_made_again_is_made_in_time() {
+    static IS_FORGETFUL: AtomicBool = AtomicBool::new(false);
+    static IS_SLOW: AtomicBool = AtomicBool::new(false);
+    const SLOW: Duration = Duration::from_millis(300);
+    let behaviour = || Behaviour {
+        calls: Box::new(|call, generation, object| {
+            let honest = (Behaviour::default().calls)(call, generation, object);
+            match IS_SLOW.load(SeqCst) {
+                // The agent ends.
+                _ if IS_FORGETFUL.swap(false, SeqCst) => Act::Close,
+                true => Act::After(SLOW, Box::new(honest)),
+                false => honest,
+            }
+        }),
+        joins: Box::new(|| if IS_SLOW.load(SeqCst) { Joining::Forgotten } else { Joining::Admitted }),
+        resumes: Box::new(|| Act::Drip),
+    };
+    for has_login in [false, true] {
+        let fake = Fake::behaving(behaviour(), PATIENCE);
+        let sessions = [(); THREADS].map(|()| fake.open());
+        if has_login {
+            fake.remote.login(sessions[0], User::User, b"1234").expect("a login");
+        }
+        for session in sessions {
+            for _ in 0..THREADS {
+                let of_token = ObjectHandle(1 << 60);
+                fake.remote.copy_object(session, of_token, &Template::default()).expect("a copy");
+            }
+        }
+        IS_SLOW.store(true, SeqCst);
+        IS_FORGETFUL.store(true, SeqCst);
+        let calls = sessions.map(|session| (sign_init as Function, session));
+        call_in_time(&fake.remote, &calls, "an agent that is slow after its restart");
+        IS_SLOW.store(false, SeqCst);
+    }
+}
+
+/// A key generation may take longer than any other call.
+#[test]
+fn a_call_waits_for_a_key_generation_in_its_session() {
+    let generates = |call: &Call<'_>, _| match call {
+        Call::C_GenerateKey { .. } => Act::After(Duration::from_secs(PATIENCE + 2), Box::new(honest(call))),
+        _ => honest(call),
+    };
+    let behaviour =
+        Behaviour { calls: Box::new(move |call, at, _| generates(call, at)), ..Behaviour::default() };
+    let fake = Fake::behaving(behaviour, PATIENCE);
+    let session = fake.open();
+    thread::scope(|scope| {
+        let generation = scope.spawn(|| generate_key(&fake.remote, session).map(drop));
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(sign_init(&fake.remote, session), Ok(()));
+        assert_eq!(generation.join().expect("a thread"), Err(Error::FunctionNotSupported));
+    });
+}
