@@ -15,6 +15,7 @@ use jeton_words::cipher::{AeadScheme, CipherMode, GcmParams, Nonce};
 use jeton_words::error::{Error, Result, require};
 use jeton_words::hash::Hash;
 use jeton_words::id::MechanismType;
+use jeton_words::limit::fits;
 use jeton_words::mechanism::{self, Function};
 use jeton_words::mechanism::{Mechanism, MechanismWord};
 use jeton_words::params::Params;
@@ -110,7 +111,11 @@ impl Given {
         }
         // SAFETY: the caller's promise.
         let parsed = unsafe { self.bytes().and_then(|parameter| params(self.info.shape, parameter)) };
-        parsed.map_err(|error| self.refused(error))
+        let fitting = parsed.and_then(|params| {
+            let is_fitting = fits(&params, self.info.shape);
+            if is_fitting { Ok(params) } else { Err(Error::MechanismParamInvalid) }
+        });
+        fitting.map_err(|error| self.refused(error))
     }
 
     /// Returns the parameter of GCM, or `None` if this is another mechanism.

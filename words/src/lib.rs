@@ -18,7 +18,7 @@ pub mod error;
 pub mod general;
 pub mod hash;
 pub mod id;
-mod limit;
+pub mod limit;
 pub mod mechanism;
 pub mod message;
 pub mod operation;

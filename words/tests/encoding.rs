@@ -1,13 +1,15 @@
 //! The words in messages.
 
 use jeton_secret::Secret;
-use jeton_words::cipher::{AeadScheme, CipherScheme};
+use jeton_words::cipher::{AeadScheme, CipherMode, CipherScheme, Nonce};
 use jeton_words::hash::Hash;
-use jeton_words::id::{AttributeType, MechanismType};
+use jeton_words::id::{AttributeType, MechanismType, ObjectHandle};
 use jeton_words::mechanism::{MECHANISMS, Mechanism, find};
 use jeton_words::message::{Generator, MessageParams};
-use jeton_words::params::Params;
+use jeton_words::params::{AgreementKdf, HkdfSalt, Params};
 use jeton_words::password::Password;
+use jeton_words::shape::{MacFunction, Shape};
+use jeton_words::sp800_108::{Field, Kdf, Number};
 use jeton_words::template::{Given, Raw, Template};
 use jeton_words::tls::{Randoms, TlsPrf};
 use postcard::{from_bytes, to_allocvec};
@@ -18,19 +20,123 @@ fn again(given: &Mechanism) -> Mechanism {
 
 #[test]
 fn a_mechanism_and_its_parameter_are_the_same_after_a_message() {
-    for info in &MECHANISMS {
-        let given = Mechanism { info, params: Params::None };
-        assert!(again(&given) == given, "{}", info.id);
-    }
     let aead = |nonce: &[u8]| {
         let (cipher, nonce) = (AeadScheme::AesGcm, nonce.into());
         Params::Cipher(CipherScheme::Aead { cipher, nonce, aad: [7; 300].into(), tag_len: 16, data_len: 0 })
     };
     let password = Password(Secret::from(&b"a password"[..]));
     let pbkdf2 = Params::Pbkdf2 { hash: Hash::Sha256, salt: [1, 2].into(), iterations: 9, password };
-    for params in [aead(&[1; 12]), aead(&[2; 17]), pbkdf2] {
-        let given = Mechanism { info: &MECHANISMS[0], params };
+    for (id, params) in [
+        (MechanismType::SHA256, Params::None),
+        (MechanismType::AES_GCM, aead(&[1; 12])),
+        (MechanismType::AES_GCM, aead(&[2; 17])),
+        (MechanismType::PKCS5_PBKD2, pbkdf2),
+    ] {
+        let given = Mechanism { info: find(id).expect("a mechanism"), params };
         assert!(again(&given) == given);
+    }
+}
+
+/// A parameter, and whether a mechanism of a shape has such a one.
+type Sample = (Params, fn(Shape) -> bool);
+
+/// Returns a parameter of each variant, and of each part that the shape chooses.
+fn samples() -> Vec<Sample> {
+    let (hash, mgf, some) = (Hash::Sha256, Hash::Sha256, || Box::<[u8]>::from([7; 12]));
+    let prf = TlsPrf::Hash(hash);
+    let mac = MacFunction::Hmac(hash);
+    let key = ObjectHandle(9);
+    let randoms = || Randoms { client: [1; 32].into(), server: [2; 32].into() };
+    let context = |hash| Params::SignContext { deterministic: false, context: some(), hash };
+    let keys = |prf, iv_len| Params::TlsKeys { prf, randoms: randoms(), mac_len: 0, key_len: 16, iv_len };
+    let aead = |cipher| {
+        let nonce: Nonce = [1; 12].into();
+        Params::Cipher(CipherScheme::Aead { cipher, nonce, aad: some(), tag_len: 16, data_len: 0 })
+    };
+    let cipher = |scheme| Params::Cipher(scheme);
+    let fields = |number| vec![Field::Iteration(number)];
+    let number = Some(Number { little_endian: false, len: 4 });
+    let kdf = |number, iv| Params::Sp800_108 { prf: mac, fields: fields(number), iv };
+    let password = Password(Secret::from(&b"a password"[..]));
+    let old = TlsPrf::Md5Sha1;
+    vec![
+        (Params::None, |shape| {
+            let is_optional = matches!(shape, Shape::Eddsa | Shape::SignContext);
+            is_optional || matches!(shape, Shape::None | Shape::Cipher(CipherMode::Aead(_)))
+        }),
+        (Params::Pss { hash, mgf, salt_len: 32 }, |shape| shape == Shape::Pss),
+        (Params::Eddsa { prehash: false, context: some() }, |shape| shape == Shape::Eddsa),
+        (context(None), |shape| shape == Shape::SignContext),
+        (context(Some(hash)), |shape| shape == Shape::HashSignContext),
+        (Params::Oaep { hash, mgf, label: some() }, |shape| shape == Shape::Oaep),
+        (Params::RsaAesWrap { aes_bits: 256, hash, mgf, label: some() }, |shape| shape == Shape::RsaAesWrap),
+        (cipher(CipherScheme::AesEcb), |shape| shape == Shape::Cipher(CipherMode::AesEcb)),
+        (cipher(CipherScheme::AesCbc { iv: [0; 16], padded: true }), |shape| {
+            shape == Shape::Cipher(CipherMode::AesCbcPad)
+        }),
+        (cipher(CipherScheme::AesCfb { iv: [0; 16], bits: 8 }), |shape| {
+            shape == Shape::Cipher(CipherMode::AesCfb(8))
+        }),
+        (aead(AeadScheme::AesGcm), |shape| shape == Shape::Cipher(CipherMode::Aead(AeadScheme::AesGcm))),
+        (aead(AeadScheme::AesCcm), |shape| shape == Shape::Cipher(CipherMode::Aead(AeadScheme::AesCcm))),
+        (Params::Gmac { iv: some(), tag_len: 16 }, |shape| shape == Shape::Gmac),
+        (Params::Length(12), |shape| shape == Shape::Length),
+        (Params::Ecdh { kdf: Some(AgreementKdf::X963(hash)), shared: some(), peer: some() }, |shape| {
+            shape == Shape::Ecdh
+        }),
+        (Params::Hkdf { extract: true, expand: true, hash, salt: HkdfSalt::Null, info: some() }, |shape| {
+            shape == Shape::Hkdf
+        }),
+        (Params::Data(some()), |shape| matches!(shape, Shape::Data | Shape::Integer)),
+        (Params::CbcData { iv: [0; 16], data: some() }, |shape| shape == Shape::CbcData),
+        (Params::Key(key), |shape| shape == Shape::Key),
+        (Params::Bit(3), |shape| shape == Shape::Bit),
+        (Params::EcdhAesWrap { aes_bits: 256, kdf: None, shared: [].into() }, |shape| {
+            shape == Shape::EcdhAesWrap
+        }),
+        (Params::Otp { counter: None, digits: None, format: None, flags: 0 }, |shape| shape == Shape::Otp),
+        (kdf(number, [].into()), |shape| shape == Shape::Sp800_108(Kdf::Counter)),
+        (kdf(None, [].into()), |shape| {
+            matches!(shape, Shape::Sp800_108(Kdf::Feedback | Kdf::DoublePipeline))
+        }),
+        (kdf(None, some()), |shape| shape == Shape::Sp800_108(Kdf::Feedback)),
+        (Params::Pbkdf2 { hash, salt: some(), iterations: 9, password }, |shape| shape == Shape::Pbkdf2),
+        (Params::Version([3, 1]), |shape| shape == Shape::Version),
+        (Params::TlsMaster { prf: old, randoms: randoms() }, |shape| matches!(shape, Shape::TlsMaster(_))),
+        (Params::TlsMaster { prf, randoms: randoms() }, |shape| matches!(shape, Shape::Tls12Master(_))),
+        (Params::TlsExtendedMaster { prf, session_hash: some() }, |shape| {
+            matches!(shape, Shape::Tls12ExtendedMaster(_))
+        }),
+        (keys(old, 16), |shape| shape == Shape::TlsKeys),
+        (keys(prf, 16), |shape| shape == Shape::Tls12Keys),
+        // Its key block has no vectors.
+        (keys(prf, 0), |shape| matches!(shape, Shape::Tls12Keys | Shape::Tls12SafeKeys)),
+        (Params::TlsKdf { prf, label: some(), randoms: randoms(), context: None }, |shape| {
+            shape == Shape::TlsKdf
+        }),
+        (Params::TlsMac { prf: old, len: 12, server: true }, |shape| shape == Shape::TlsMac),
+        (Params::TlsPrf { seed: some(), label: some(), len: 48 }, |shape| shape == Shape::TlsPrf),
+        (Params::IkePrf { prf: mac, data_as_key: false, nonces: some(), new_key: None }, |shape| {
+            shape == Shape::IkePrf
+        }),
+        (Params::Ike1Prf { prf: mac, shared: key, previous: None, cookies: some(), number: 0 }, |shape| {
+            shape == Shape::Ike1Prf
+        }),
+        (Params::Ike1Extended { prf: mac, shared: None, extra: some() }, |shape| {
+            shape == Shape::Ike1Extended
+        }),
+        (Params::Ike2PrfPlus { prf: mac, seed_key: None, seed: some() }, |shape| shape == Shape::Ike2PrfPlus),
+    ]
+}
+
+#[test]
+fn a_mechanism_has_only_the_parameter_of_its_shape() {
+    for (number, (params, has)) in samples().into_iter().enumerate() {
+        for info in &MECHANISMS {
+            let message = to_allocvec(&(info.id, &params)).expect("a message");
+            let is_taken = from_bytes::<Mechanism>(&message).is_ok();
+            assert_eq!(is_taken, has(info.shape), "{}, sample {number}", info.id);
+        }
     }
 }
 
@@ -55,6 +161,9 @@ fn a_parameter_beyond_its_limits_is_refused() {
     for (id, params, fits) in [
         (MechanismType::TLS12_MAC, mac(12), true),
         (MechanismType::TLS12_MAC, mac(1 << 62), false),
+        // A key that may only verify would show its MACs one byte after the other.
+        (MechanismType::SHA256_HMAC_GENERAL, Params::Length(0), false),
+        (MechanismType::AES_GMAC, Params::Gmac { iv: [1; 12].into(), tag_len: 3 }, false),
         (MechanismType::TLS_PRF, output(48), true),
         (MechanismType::TLS_PRF, output(1 << 62), false),
         (MechanismType::TLS12_KEY_AND_MAC_DERIVE, keys(16), true),
