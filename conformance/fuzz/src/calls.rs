@@ -1,7 +1,14 @@
 //! The functions of the standard, with the methods of [`Run`] that make their arguments. The
 //! methods run in the order of the arguments, so that a length follows its pointer.
 
+use std::cell::RefCell;
+
 use crate::run::{Call, Run};
+use crate::token::Token;
+
+thread_local! {
+    static TOKEN: RefCell<Token> = RefCell::new(Token::new(true));
+}
 
 macro_rules! calls {
     ($($name:ident($($kind:ident),*))*) => {
@@ -14,11 +21,12 @@ macro_rules! calls {
 
 /// The arguments are made before the call, in order.
 macro_rules! arguments {
-    ($run:ident, $function:ident, [] [$($value:ident)*]) => {
+    ($run:ident, $function:ident, [] [$($value:ident)*]) => {{
+        $run.before();
         // SAFETY: the contract of PKCS#11: each pointer other than NULL points to memory of its
         // length.
         unsafe { $function($($value),*) }
-    };
+    }};
     ($run:ident, $function:ident, [$kind:ident $($more:ident)*] [$($value:ident)*]) => {{
         let value = $run.$kind();
         $crate::calls::arguments!($run, $function, [$($more)*] [$($value)* value])
@@ -135,7 +143,11 @@ const ALL: [Call; 102] = calls! {
 /// Makes the calls that `bytes` describe, with the functions named in `wanted`, or with all
 /// functions if it is empty.
 pub fn run(bytes: &[u8], wanted: &str) {
+    TOKEN.with_borrow_mut(|token| Run::of(bytes, &named(wanted), token, None));
+}
+
+/// Returns the functions named in `wanted`, or all functions if it is empty.
+pub(crate) fn named(wanted: &str) -> Vec<&'static Call> {
     let is_wanted = |name| wanted.is_empty() || wanted.split_whitespace().any(|one| one == name);
-    let calls: Vec<_> = ALL.iter().filter(|call| is_wanted(call.0)).collect();
-    Run::of(bytes, &calls);
+    ALL.iter().filter(|call| is_wanted(call.0)).collect()
 }

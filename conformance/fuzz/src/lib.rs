@@ -17,17 +17,20 @@ mod parameters;
 mod policy;
 mod run;
 mod secrets;
+mod service;
 mod source;
 mod templates;
 mod token;
 
 pub mod backup;
+pub mod differences;
 pub mod frames;
 pub mod import;
 pub mod migrate;
 pub mod signatures;
 pub mod store;
 pub mod targets;
+pub mod trace;
 
 /// The files of the tool that read backups. The tool as a whole has many more dependencies.
 #[path = "../../../tool/src"]

@@ -1,6 +1,9 @@
 //! The memory of a run's pointers: blocks of exactly the requested length, which live until the run
 //! ends.
 
+/// The bytes after a block. AddressSanitizer sees a write there if a block has none.
+const CANARY: &[u8] = if cfg!(feature = "engine") { &[] } else { &[0xc5; 32] };
+
 /// The blocks. During a call, only the pointers of the call access them.
 #[derive(Default)]
 pub(crate) struct Memory(Vec<*mut [u8]>);
@@ -8,7 +11,7 @@ pub(crate) struct Memory(Vec<*mut [u8]>);
 impl Memory {
     /// Returns a copy, which need not be aligned, because PKCS#11 requires no alignment.
     pub(crate) fn copy(&mut self, bytes: &[u8]) -> *mut u8 {
-        let block = Box::into_raw(Box::<[u8]>::from(bytes));
+        let block = Box::into_raw([bytes, CANARY].concat().into_boxed_slice());
         self.0.push(block);
         block.cast()
     }
@@ -36,6 +39,15 @@ impl Memory {
 
     /// Returns the blocks from this number on.
     pub(crate) fn since(&self, first: usize) -> impl Iterator<Item = &[u8]> {
+        self.whole(first).map(|block| &block[..block.len() - CANARY.len()])
+    }
+
+    /// Returns whether no call wrote beyond a block.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.whole(0).all(|block| block.ends_with(CANARY))
+    }
+
+    fn whole(&self, first: usize) -> impl Iterator<Item = &[u8]> {
         // SAFETY: the blocks live as long as `self`, and no call runs while they are read.
         self.0[first..].iter().map(|block| unsafe { &**block })
     }

@@ -1,7 +1,6 @@
 //! A run: calls with arguments from the fuzzer's bytes. An argument that depends on another one,
 //! such as a length on its pointer, comes after it.
 
-use std::cell::RefCell;
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
@@ -12,12 +11,12 @@ use crate::policy::{Protection, judge};
 use crate::secrets::Watch;
 use crate::source::Source;
 use crate::token::{PIN, SO_PIN, Token};
+use crate::trace::Trace;
 
 /// The greatest number of calls in a run.
 const MOST: usize = 64;
 
 thread_local! {
-    static TOKEN: RefCell<Token> = RefCell::new(Token::new(true));
     static WATCH: Watch = Watch::new();
 }
 
@@ -56,33 +55,42 @@ pub struct Run<'a> {
     /// Whether the fuzzer's own bytes contain a part of a secret. Then the same part in an output
     /// proves nothing.
     knows: bool,
+    /// Whether C_Finalize succeeded.
+    has_ended: bool,
+    /// What the calls returned and wrote, for a comparison with another module.
+    trace: Option<&'a mut Trace>,
 }
 
 impl Run<'_> {
-    /// Makes the calls that `bytes` describe, with these functions. Creates the token of this
-    /// thread first if it does not exist, and restores it at the end if the run changed it.
-    pub(crate) fn of(bytes: &[u8], calls: &[&Call]) {
-        TOKEN.with_borrow_mut(|token| {
-            let mut run = Run {
-                source: Source::new(bytes),
-                memory: Memory::default(),
-                token,
-                next_len: 0,
-                lengths: Vec::new(),
-                room_len: null_mut(),
-                state: (null_mut(), null_mut()),
-                state_asked: (null_mut(), null_mut()),
-                places: Vec::new(),
-                sessions: Vec::new(),
-                made: Vec::new(),
-                asked: Vec::new(),
-                officer_asked: false,
-                officer: false,
-                knows: WATCH.with(|watch| watch.sees(bytes)),
-            };
-            run.calls(calls);
-            run.end();
-        });
+    /// Makes the calls that `bytes` describe, with these functions. Restores the token at the end
+    /// if the run changed it.
+    pub(crate) fn of<'r>(
+        bytes: &'r [u8],
+        calls: &[&Call],
+        token: &'r mut Token,
+        trace: Option<&'r mut Trace>,
+    ) {
+        let mut run = Run {
+            source: Source::new(bytes),
+            memory: Memory::default(),
+            token,
+            next_len: 0,
+            lengths: Vec::new(),
+            room_len: null_mut(),
+            state: (null_mut(), null_mut()),
+            state_asked: (null_mut(), null_mut()),
+            places: Vec::new(),
+            sessions: Vec::new(),
+            made: Vec::new(),
+            asked: Vec::new(),
+            officer_asked: false,
+            officer: false,
+            knows: WATCH.with(|watch| watch.sees(bytes)),
+            has_ended: false,
+            trace,
+        };
+        run.calls(calls);
+        run.end();
     }
 
     fn calls(&mut self, calls: &[&Call]) {
@@ -99,8 +107,25 @@ impl Run<'_> {
             assert!(is_known(rv), "{name}: {rv:#x}");
             let leaked = WATCH.with(|watch| self.memory.since(first).any(|block| watch.sees(block)));
             assert!(self.knows || !leaked, "{name}: part of a key's value in the call's memory");
+            assert!(self.memory.is_intact(), "{name}: wrote beyond its memory");
+            if let Some(trace) = &mut self.trace {
+                trace.after(name, rv, &self.memory);
+            }
             self.learn(name, rv);
         }
+    }
+
+    /// Runs when the arguments of a call are made.
+    pub(crate) fn before(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.before(&self.memory);
+        }
+    }
+
+    /// Returns a number that is no handle. Modules number their handles in different ways.
+    fn no_handle(&mut self) -> CK_ULONG {
+        let number = self.source.number();
+        if self.trace.is_some() { number | 1 << 62 } else { number }
     }
 
     fn open(&mut self) -> CK_SESSION_HANDLE {
@@ -115,6 +140,7 @@ impl Run<'_> {
             return;
         }
         self.officer |= self.officer_asked;
+        self.has_ended |= name == "C_Finalize";
         // SAFETY: the run owns this memory; the module wrote a handle or left it 0.
         let handles = places.iter().map(|place| unsafe { place.read_unaligned() });
         let handles: Vec<_> = handles.filter(|handle| *handle != 0).collect();
@@ -258,7 +284,7 @@ impl Run<'_> {
 
     pub(crate) fn session(&mut self) -> CK_SESSION_HANDLE {
         match self.source.below(16) {
-            13 => self.source.number(),
+            13 => self.no_handle(),
             14 => self.token.session,
             15 => self.source.one(&self.sessions),
             _ => *self.sessions.last().unwrap_or(&0),
@@ -267,7 +293,9 @@ impl Run<'_> {
 
     pub(crate) fn object(&mut self) -> CK_OBJECT_HANDLE {
         let object = match self.source.below(16) {
-            15 => self.source.number(),
+            // The agent of several applications keeps a handle of a token object.
+            _ if self.trace.is_some() && self.has_ended => self.no_handle(),
+            15 => self.no_handle(),
             8..15 if !self.made.is_empty() => self.source.one(&self.made),
             _ => self.source.one(&self.token.objects),
         };

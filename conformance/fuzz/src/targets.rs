@@ -20,7 +20,7 @@ pub const ALL: [Target; 9] = [
 
 /// Functions that take a mechanism or the parameter of a message, and functions that use or end the
 /// operation.
-const PARAMETERS: &str = "C_EncryptInit C_DecryptInit C_DigestInit C_SignInit C_SignRecoverInit \
+pub(crate) const PARAMETERS: &str = "C_EncryptInit C_DecryptInit C_DigestInit C_SignInit C_SignRecoverInit \
     C_VerifyInit C_VerifyRecoverInit C_VerifySignatureInit C_GenerateKey C_WrapKey C_UnwrapKey C_DeriveKey \
     C_EncapsulateKey C_DecapsulateKey C_WrapKeyAuthenticated C_UnwrapKeyAuthenticated C_MessageEncryptInit \
     C_EncryptMessage C_EncryptMessageBegin C_EncryptMessageNext C_MessageDecryptInit C_DecryptMessage \
@@ -28,7 +28,7 @@ const PARAMETERS: &str = "C_EncryptInit C_DecryptInit C_DigestInit C_SignInit C_
     C_SessionCancel";
 
 /// The functions that create, copy, change, find and read objects.
-const TEMPLATES: &str = "C_CreateObject C_CopyObject C_SetAttributeValue C_GetAttributeValue \
+pub(crate) const TEMPLATES: &str = "C_CreateObject C_CopyObject C_SetAttributeValue C_GetAttributeValue \
     C_FindObjectsInit C_FindObjects C_FindObjectsFinal C_GetObjectSize";
 
 /// Makes calls of all functions in the table `calls::ALL`.

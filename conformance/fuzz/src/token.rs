@@ -11,6 +11,7 @@ use jeton::mechanism;
 use tempfile::TempDir;
 
 use super::secrets;
+use super::service::Service;
 
 pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
@@ -38,6 +39,7 @@ pub(crate) struct Token {
     pub(crate) changed: bool,
     /// A key with long values in a template in a template.
     pub(crate) nested: CK_OBJECT_HANDLE,
+    service: Service,
     directory: TempDir,
     /// The files in their first state.
     files: Vec<(OsString, Vec<u8>)>,
@@ -55,29 +57,50 @@ macro_rules! ok {
 impl Token {
     /// Creates a token with all keys of [`keys`], or only with those that are fast to read.
     pub(crate) fn new(all: bool) -> Self {
-        let memory = Path::new("/dev/shm");
-        let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        let directory = directory.expect("a directory");
-        configure(directory.path());
-        let mechanisms = mechanism::all().map(|row| row.id.0).collect();
-        let mut token = Self {
-            list: functions(),
-            slot: 0,
-            session: 0,
-            objects: Vec::new(),
-            points: Vec::new(),
-            mechanisms,
-            changed: false,
-            nested: 0,
-            directory,
-            files: Vec::new(),
-        };
+        let mut token = Self::empty(Service::Linked(0));
+        token.initialize();
         token.make(all);
         token.finalize();
         token.files = files(&token.tokens());
         assert_eq!(token.files.len(), 1, "a token");
         token.start();
         token
+    }
+
+    /// Opens a copy of a token's file with the module of this process, or through an agent.
+    pub(crate) fn copy_of(file: &Path, service: Service) -> Self {
+        let mut token = Self::empty(service);
+        let name = file.file_name().expect("a name").to_owned();
+        token.files = vec![(name, fs::read(file).expect("a file"))];
+        token.restore();
+        token
+    }
+
+    /// Returns the path of its file, which stays.
+    pub(crate) fn kept(mut self) -> PathBuf {
+        self.write_files();
+        self.directory.disable_cleanup(true);
+        self.paths().remove(0)
+    }
+
+    fn empty(service: Service) -> Self {
+        let memory = Path::new("/dev/shm");
+        let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        let directory = directory.expect("a directory");
+        configure(directory.path());
+        Self {
+            list: service.functions(),
+            slot: 0,
+            session: 0,
+            objects: Vec::new(),
+            points: Vec::new(),
+            mechanisms: mechanism::all().map(|row| row.id.0).collect(),
+            changed: false,
+            nested: 0,
+            service,
+            directory,
+            files: Vec::new(),
+        }
     }
 
     pub(crate) fn restore(&mut self) {
@@ -89,6 +112,7 @@ impl Token {
     /// Restores the first files, while the module is stopped.
     pub(crate) fn write_files(&mut self) {
         self.finalize();
+        self.service.stop();
         for path in self.paths() {
             fs::remove_file(path).expect("the file can be removed");
         }
@@ -161,7 +185,6 @@ impl Token {
 
     fn make(&mut self, all: bool) {
         let mut label = LABEL;
-        self.initialize();
         ok!(self, C_InitToken(0, pointer(SO_PIN), SO_PIN.len() as CK_ULONG, label.as_mut_ptr()));
         self.open();
         ok!(self, C_Login(self.session, CKU_SO, pointer(SO_PIN), SO_PIN.len() as CK_ULONG));
@@ -177,12 +200,29 @@ impl Token {
     }
 
     fn start(&mut self) {
+        self.service.start(self.directory.path());
         self.initialize();
+        self.shift();
         self.open();
         self.login();
-        self.objects = self.found(self.session);
+        let mut objects = self.found(self.session);
+        // The order of a search is that of another process too.
+        objects.sort_by_cached_key(|object| self.attribute(*object, CKA_UNIQUE_ID));
+        self.objects = objects;
         self.points = self.objects.iter().filter_map(|object| self.point(*object)).collect();
         assert!(!self.points.is_empty(), "public keys");
+    }
+
+    /// Uses some handles up, if the module shall have others than one with the same calls.
+    fn shift(&self) {
+        for _ in 0..self.service.shift() {
+            let session = self.session_in(self.slot).expect("a session");
+            let class = CKO_DATA.to_ne_bytes();
+            let mut template = [keys::attribute(CKA_CLASS, &class), keys::flag(CKA_PRIVATE, &CK_FALSE)];
+            let mut handle = 0;
+            ok!(self, C_CreateObject(session, template.as_mut_ptr(), 2, &raw mut handle));
+            ok!(self, C_CloseSession(session));
+        }
     }
 
     fn open(&mut self) {
@@ -195,14 +235,18 @@ impl Token {
 
     /// Returns the point of a public key, without the octet string around it.
     fn point(&self, object: CK_OBJECT_HANDLE) -> Option<Vec<u8>> {
+        self.attribute(object, CKA_EC_POINT).map(|value| value.get(2..).unwrap_or_default().to_vec())
+    }
+
+    /// Returns a value of at most 256 bytes, which the object has.
+    fn attribute(&self, object: CK_OBJECT_HANDLE, type_: CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
         let mut value = [0; 256];
-        let mut asked =
-            CK_ATTRIBUTE { type_: CKA_EC_POINT, pValue: value.as_mut_ptr().cast(), ulValueLen: 256 };
+        let mut asked = CK_ATTRIBUTE { type_, pValue: value.as_mut_ptr().cast(), ulValueLen: 256 };
         // SAFETY: an attribute with a buffer of its length.
         let rv = unsafe {
             self.list.C_GetAttributeValue.expect("an entry")(self.session, object, &raw mut asked, 1)
         };
-        (rv == CKR_OK).then(|| value[..asked.ulValueLen as usize].get(2..).unwrap_or_default().to_vec())
+        (rv == CKR_OK).then(|| value[..asked.ulValueLen as usize].to_vec())
     }
 }
 
@@ -216,16 +260,6 @@ fn configure(directory: &Path) {
         std::env::set_var("JETON_CONF", &file);
         std::env::remove_var("JETON_DIR");
     }
-}
-
-fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
-    let mut version = CK_VERSION { major: 3, minor: 2 };
-    let mut found = null_mut();
-    // SAFETY: NULL names the standard interface; the version is readable, and `found` is writable.
-    let rv = unsafe { jeton_pkcs11::C_GetInterface(null_mut(), &raw mut version, &raw mut found, 0) };
-    assert_eq!(rv, CKR_OK);
-    // SAFETY: the interface is a constant, and its list has the type of its version.
-    unsafe { &*(*found).pFunctionList.cast() }
 }
 
 /// Returns the files of the directory, without lock files.
