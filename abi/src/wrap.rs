@@ -34,7 +34,7 @@ pub unsafe fn C_WrapKey<T: Token>(
             produce(Out(wrapped, wrapped_len), work)?;
             // A call that asks for the length does not write the nonce.
             if let Some(message) = message.filter(|_| !wrapped.is_null()) {
-                message.write_nonce();
+                message.write();
             }
         }
         Ok(())

@@ -36,8 +36,7 @@ pub unsafe fn C_WrapKeyAuthenticated<T: Token>(
             produce(Out(wrapped, wrapped_len), work)?;
             // A call that asks for the length changes nothing.
             if !wrapped.is_null() {
-                message.write_nonce();
-                message.write_tag();
+                message.write();
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cryptoki_sys::{
     CK_BYTE, CK_FLAGS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CKF_END_OF_MESSAGE,
 };
-use jeton_words::error::Error;
+use jeton_words::error::{Error, require};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, Failure, answered};
@@ -14,235 +14,131 @@ use crate::number::object;
 use crate::operation::function;
 use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
-/// Defines an `Init` function.
-macro_rules! init {
-    ($name:ident, $method:ident) => {
-        pub unsafe fn $name<T: Token>(
+/// Defines the functions of a direction. "The ulIvFixedBits and ivGenerator fields are ignored" by
+/// the decryption.
+macro_rules! direction {
+    (
+        $nonce:expr, $tag:expr;
+        $init:ident $init_method:ident, $one:ident $one_method:ident, $begin:ident $begin_method:ident,
+        $next:ident $next_method:ident, $end:ident $end_method:ident
+    ) => {
+        pub unsafe fn $init<T: Token>(
             entry: &Entry<T>,
             handle: CK_SESSION_HANDLE,
             given: *mut CK_MECHANISM,
             key: CK_OBJECT_HANDLE,
         ) -> CK_RV {
-            entry.call_in(Function::$name, handle, |token, session| {
+            entry.call_in(Function::$init, handle, |token, session| {
                 if given.is_null() {
-                    return answered(token.clear(session, Function::$name));
+                    return answered(token.clear(session, Function::$init));
                 }
                 // SAFETY: the contract of PKCS#11 for pMechanism.
                 let mechanism = unsafe { message_mechanism(given) }?;
-                answered(token.$method(session, &mechanism, object(key)))
+                answered(token.$init_method(session, &mechanism, object(key)))
+            })
+        }
+
+        /// A message in a single part.
+        pub unsafe fn $one<T: Token>(
+            entry: &Entry<T>,
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            aad: *mut CK_BYTE,
+            aad_len: CK_ULONG,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+        ) -> CK_RV {
+            let (data, out) = (In(input, input_len), Out(output, output_len));
+            // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when
+            // the nonce and the tag are written.
+            entry.call_in(Function::$one, handle, |token, session| unsafe {
+                let cipher = token.message_cipher(session, Function::$one);
+                let mut message = Message::empty();
+                read_message(&mut message, cipher, (parameter, parameter_len), $nonce, $tag)?;
+                let aad = In(aad, aad_len).bytes()?;
+                transform(data, out, |data, out| {
+                    token.$one_method(session, &mut message.params, aad, data, out)
+                })?;
+                // A call that asks for the length changes nothing.
+                if !output.is_null() {
+                    message.write();
+                }
+                Ok(())
+            })
+        }
+
+        /// Begins a message in several parts.
+        pub unsafe fn $begin<T: Token>(
+            entry: &Entry<T>,
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            aad: *mut CK_BYTE,
+            aad_len: CK_ULONG,
+        ) -> CK_RV {
+            // SAFETY: as in a single part.
+            entry.call_in(Function::$begin, handle, |token, session| unsafe {
+                let cipher = token.message_cipher(session, Function::$begin);
+                let mut message = Message::empty();
+                read_message(&mut message, cipher, (parameter, parameter_len), $nonce, Tag::Later)?;
+                let aad = In(aad, aad_len).bytes()?;
+                answered(token.$begin_method(session, &mut message.params, aad))?;
+                message.write();
+                Ok(())
+            })
+        }
+
+        /// A part of a message. Reads the parameter only with the last part, for the tag: the nonce
+        /// was read when the message began.
+        pub unsafe fn $next<T: Token>(
+            entry: &Entry<T>,
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+            flags: CK_FLAGS,
+        ) -> CK_RV {
+            let (part, out) = (In(input, input_len), Out(output, output_len));
+            if flags != CKF_END_OF_MESSAGE {
+                // SAFETY: the contract of PKCS#11 for the two parts with their lengths.
+                return entry.call_in(Function::$next, handle, |token, session| unsafe {
+                    require(flags == 0, Error::ArgumentsBad).map_err(Failure::Argument)?;
+                    transform(part, out, |part, out| token.$next_method(session, part, out))
+                });
+            }
+            // SAFETY: as in a single part.
+            entry.call_in(Function::$end, handle, |token, session| unsafe {
+                let cipher = token.message_cipher(session, Function::$end);
+                let mut message = Message::empty();
+                read_message(&mut message, cipher, (parameter, parameter_len), $nonce, $tag)?;
+                transform(part, out, |part, out| token.$end_method(session, &mut message.params, part, out))?;
+                if !output.is_null() {
+                    message.write();
+                }
+                Ok(())
             })
         }
     };
 }
 
-init!(C_MessageEncryptInit, message_encrypt_init);
+direction! {
+    Nonce::Generated, Tag::Write;
+    C_MessageEncryptInit message_encrypt_init, C_EncryptMessage encrypt_message,
+    C_EncryptMessageBegin encrypt_message_begin, C_EncryptMessageNext encrypt_message_next,
+    C_EncryptMessageEnd encrypt_message_end
+}
 function!(session C_MessageEncryptFinal, message_encrypt_final);
 
-/// Encrypts a message in a single part.
-pub unsafe fn C_EncryptMessage<T: Token>(
-    entry: &Entry<T>,
-    handle: CK_SESSION_HANDLE,
-    parameter: *mut c_void,
-    parameter_len: CK_ULONG,
-    aad: *mut CK_BYTE,
-    aad_len: CK_ULONG,
-    input: *mut CK_BYTE,
-    input_len: CK_ULONG,
-    output: *mut CK_BYTE,
-    output_len: *mut CK_ULONG,
-) -> CK_RV {
-    let (data, out) = (In(input, input_len), Out(output, output_len));
-    // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when the
-    // nonce and the tag are written.
-    entry.call_in(Function::C_EncryptMessage, handle, |token, session| unsafe {
-        let mut message = Message::empty();
-        let cipher = token.message_cipher(session, Function::C_EncryptMessage);
-        read_message(
-            &mut message,
-            cipher.ok_or(Error::MechanismParamInvalid)?,
-            (parameter, parameter_len),
-            Nonce::Generated,
-            Tag::Write,
-        )?;
-        let aad = In(aad, aad_len).bytes()?;
-        transform(data, out, |data, out| {
-            token.encrypt_message(session, &mut message.params, aad, data, out)
-        })?;
-        // A call that asks for the length changes nothing.
-        if !output.is_null() {
-            message.write_nonce();
-            message.write_tag();
-        }
-        Ok(())
-    })
+direction! {
+    Nonce::Given, Tag::Read;
+    C_MessageDecryptInit message_decrypt_init, C_DecryptMessage decrypt_message,
+    C_DecryptMessageBegin decrypt_message_begin, C_DecryptMessageNext decrypt_message_next,
+    C_DecryptMessageEnd decrypt_message_end
 }
-
-/// Begins a message in several parts.
-pub unsafe fn C_EncryptMessageBegin<T: Token>(
-    entry: &Entry<T>,
-    handle: CK_SESSION_HANDLE,
-    parameter: *mut c_void,
-    parameter_len: CK_ULONG,
-    aad: *mut CK_BYTE,
-    aad_len: CK_ULONG,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when the
-    // nonce is written.
-    entry.call_in(Function::C_EncryptMessageBegin, handle, |token, session| unsafe {
-        let mut message = Message::empty();
-        let cipher = token.message_cipher(session, Function::C_EncryptMessageBegin);
-        read_message(
-            &mut message,
-            cipher.ok_or(Error::MechanismParamInvalid)?,
-            (parameter, parameter_len),
-            Nonce::Generated,
-            Tag::Later,
-        )?;
-        let aad = In(aad, aad_len).bytes()?;
-        answered(token.encrypt_message_begin(session, &mut message.params, aad))?;
-        message.write_nonce();
-        Ok(())
-    })
-}
-
-/// Encrypts a part of a message. Reads the parameter only with the last part, for the tag: the
-/// nonce was read when the message began.
-pub unsafe fn C_EncryptMessageNext<T: Token>(
-    entry: &Entry<T>,
-    handle: CK_SESSION_HANDLE,
-    parameter: *mut c_void,
-    parameter_len: CK_ULONG,
-    input: *mut CK_BYTE,
-    input_len: CK_ULONG,
-    output: *mut CK_BYTE,
-    output_len: *mut CK_ULONG,
-    flags: CK_FLAGS,
-) -> CK_RV {
-    let (part, out) = (In(input, input_len), Out(output, output_len));
-    if flags != CKF_END_OF_MESSAGE {
-        // SAFETY: the contract of PKCS#11 for pPlaintextPart and pCiphertextPart with their
-        // lengths.
-        return entry.call_in(Function::C_EncryptMessageNext, handle, |token, session| unsafe {
-            no_flags(flags)?;
-            transform(part, out, |part, out| token.encrypt_message_next(session, part, out))
-        });
-    }
-    // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when the
-    // tag is written.
-    entry.call_in(Function::C_EncryptMessageEnd, handle, |token, session| unsafe {
-        let mut message = Message::empty();
-        let cipher = token.message_cipher(session, Function::C_EncryptMessageEnd);
-        read_message(
-            &mut message,
-            cipher.ok_or(Error::MechanismParamInvalid)?,
-            (parameter, parameter_len),
-            Nonce::Generated,
-            Tag::Write,
-        )?;
-        transform(part, out, |part, out| token.encrypt_message_end(session, &mut message.params, part, out))?;
-        // A call that asks for the length changes nothing.
-        if !output.is_null() {
-            message.write_tag();
-        }
-        Ok(())
-    })
-}
-
-init!(C_MessageDecryptInit, message_decrypt_init);
 function!(session C_MessageDecryptFinal, message_decrypt_final);
-
-/// Decrypts a message in a single part. "The ulIvFixedBits and ivGenerator fields are ignored."
-pub unsafe fn C_DecryptMessage<T: Token>(
-    entry: &Entry<T>,
-    handle: CK_SESSION_HANDLE,
-    parameter: *mut c_void,
-    parameter_len: CK_ULONG,
-    aad: *mut CK_BYTE,
-    aad_len: CK_ULONG,
-    input: *mut CK_BYTE,
-    input_len: CK_ULONG,
-    output: *mut CK_BYTE,
-    output_len: *mut CK_ULONG,
-) -> CK_RV {
-    let (data, out) = (In(input, input_len), Out(output, output_len));
-    // SAFETY: the contract of PKCS#11.
-    entry.call_in(Function::C_DecryptMessage, handle, |token, session| unsafe {
-        let mut message = Message::empty();
-        let cipher = token.message_cipher(session, Function::C_DecryptMessage);
-        read_message(
-            &mut message,
-            cipher.ok_or(Error::MechanismParamInvalid)?,
-            (parameter, parameter_len),
-            Nonce::Given,
-            Tag::Read,
-        )?;
-        let aad = In(aad, aad_len).bytes()?;
-        transform(data, out, |data, out| token.decrypt_message(session, &mut message.params, aad, data, out))
-    })
-}
-
-/// Begins a message in several parts.
-pub unsafe fn C_DecryptMessageBegin<T: Token>(
-    entry: &Entry<T>,
-    handle: CK_SESSION_HANDLE,
-    parameter: *mut c_void,
-    parameter_len: CK_ULONG,
-    aad: *mut CK_BYTE,
-    aad_len: CK_ULONG,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11.
-    entry.call_in(Function::C_DecryptMessageBegin, handle, |token, session| unsafe {
-        let mut message = Message::empty();
-        let cipher = token.message_cipher(session, Function::C_DecryptMessageBegin);
-        read_message(
-            &mut message,
-            cipher.ok_or(Error::MechanismParamInvalid)?,
-            (parameter, parameter_len),
-            Nonce::Given,
-            Tag::Later,
-        )?;
-        let aad = In(aad, aad_len).bytes()?;
-        answered(token.decrypt_message_begin(session, &mut message.params, aad))
-    })
-}
-
-/// Decrypts a part of a message. Reads the parameter only with the last part, as
-/// [`C_EncryptMessageNext`] does.
-pub unsafe fn C_DecryptMessageNext<T: Token>(
-    entry: &Entry<T>,
-    handle: CK_SESSION_HANDLE,
-    parameter: *mut c_void,
-    parameter_len: CK_ULONG,
-    input: *mut CK_BYTE,
-    input_len: CK_ULONG,
-    output: *mut CK_BYTE,
-    output_len: *mut CK_ULONG,
-    flags: CK_FLAGS,
-) -> CK_RV {
-    let (part, out) = (In(input, input_len), Out(output, output_len));
-    if flags != CKF_END_OF_MESSAGE {
-        // SAFETY: the contract of PKCS#11 for pCiphertextPart and pPlaintextPart with their
-        // lengths.
-        return entry.call_in(Function::C_DecryptMessageNext, handle, |token, session| unsafe {
-            no_flags(flags)?;
-            transform(part, out, |part, out| token.decrypt_message_next(session, part, out))
-        });
-    }
-    // SAFETY: the contract of PKCS#11.
-    entry.call_in(Function::C_DecryptMessageEnd, handle, |token, session| unsafe {
-        let mut message = Message::empty();
-        let cipher = token.message_cipher(session, Function::C_DecryptMessageEnd);
-        read_message(
-            &mut message,
-            cipher.ok_or(Error::MechanismParamInvalid)?,
-            (parameter, parameter_len),
-            Nonce::Given,
-            Tag::Read,
-        )?;
-        transform(part, out, |part, out| token.decrypt_message_end(session, &mut message.params, part, out))
-    })
-}
-
-fn no_flags(flags: CK_FLAGS) -> Result<(), Failure> {
-    if flags == 0 { Ok(()) } else { Err(Failure::Argument(Error::ArgumentsBad)) }
-}

@@ -47,7 +47,7 @@ pub(crate) enum Nonce {
     Generated,
 }
 
-/// The parameter, with the addresses of the nonce and the tag in it.
+/// The parameter, with the addresses of the nonce and of a tag that is written.
 pub(crate) struct Message {
     pub(crate) params: MessageParams,
     pub(super) nonce: *mut CK_BYTE,
@@ -65,8 +65,8 @@ struct Fields {
     data_len: u64,
 }
 
-/// Reads the parameter of a message of the cipher `scheme` into `message`. Refuses the struct of
-/// another cipher before it follows a pointer, because one struct has an address where another has
+/// Reads the parameter of a message of the operation's cipher into `message`. Refuses the struct of
+/// another cipher, and each without an operation, before it follows a pointer, because one struct has an address where another has
 /// a length.
 ///
 /// # Safety
@@ -76,7 +76,7 @@ struct Fields {
 #[inline]
 pub(crate) unsafe fn read_message(
     message: &mut Message,
-    scheme: AeadScheme,
+    scheme: Option<AeadScheme>,
     (pointer, len): (*mut c_void, CK_ULONG),
     nonce: Nonce,
     tag: Tag,
@@ -84,8 +84,11 @@ pub(crate) unsafe fn read_message(
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(pointer.cast(), len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
     let fields = fields(parameter)?;
-    require(fields.scheme == scheme, Error::MechanismParamInvalid)?;
-    (message.nonce, message.tag) = (fields.nonce, fields.tag);
+    require(Some(fields.scheme) == scheme, Error::MechanismParamInvalid)?;
+    message.nonce = fields.nonce;
+    if tag == Tag::Write {
+        message.tag = fields.tag;
+    }
     // SAFETY: the caller's promise.
     unsafe { fields.parse(&mut message.params, nonce, tag) }
 }
@@ -125,7 +128,9 @@ pub(crate) unsafe fn mechanism_with_message(
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
     let mut message = Message::empty();
     // SAFETY: the caller's promise.
-    unsafe { read_message(&mut message, scheme, (given.pParameter, given.ulParameterLen), nonce, tag) }?;
+    unsafe {
+        read_message(&mut message, Some(scheme), (given.pParameter, given.ulParameterLen), nonce, tag)
+    }?;
     Ok((Mechanism { info: mechanism, params: Params::None }, message))
 }
 
@@ -235,29 +240,24 @@ impl Message {
         Self { params: MessageParams::empty(), nonce: null_mut(), tag: null_mut() }
     }
 
-    /// Writes the generated nonce to the caller's memory.
+    /// Writes the generated nonce, and a tag that was read with [`Tag::Write`], to the caller's
+    /// memory.
     ///
     /// # Safety
     ///
-    /// The nonce in the parameter is writable, and no slice of that memory is in use.
-    pub(crate) unsafe fn write_nonce(&self) {
-        if self.params.generator() != Generator::None {
-            let nonce = self.params.nonce();
-            // SAFETY: the code that read the parameter refused null, and read the same number of
-            // bytes here. Writable by the caller's promise.
-            unsafe { std::ptr::copy(nonce.as_ptr(), self.nonce, nonce.len()) };
+    /// The nonce in the parameter and this tag are writable, and no slice of their memory is in
+    /// use.
+    pub(crate) unsafe fn write(&self) {
+        let (nonce, tag) = (self.params.nonce(), self.params.tag());
+        // SAFETY: the code that read the parameter refused null, and read the same number of bytes
+        // of the nonce. Writable by the caller's promise.
+        unsafe {
+            if self.params.generator() != Generator::None {
+                std::ptr::copy(nonce.as_ptr(), self.nonce, nonce.len());
+            }
+            if !self.tag.is_null() {
+                std::ptr::copy(tag.as_ptr(), self.tag, tag.len());
+            }
         }
-    }
-
-    /// Writes the tag to the caller's memory.
-    ///
-    /// # Safety
-    ///
-    /// The parameter was read with [`Tag::Write`]. The memory of the tag is writable, and no slice
-    /// of it is in use.
-    pub(crate) unsafe fn write_tag(&self) {
-        let tag = self.params.tag();
-        // SAFETY: `parse` refused null. Writable for the length of the tag by the caller's promise.
-        unsafe { std::ptr::copy(tag.as_ptr(), self.tag, tag.len()) };
     }
 }
