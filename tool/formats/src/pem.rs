@@ -74,7 +74,7 @@ impl Block<'_> {
         }
         let dek_info = self.header("DEK-Info:");
         let dek_info =
-            dek_info.ok_or(Error::Damaged("PEM file: it is encrypted and has no header DEK-Info"))?;
+            dek_info.ok_or(Error::Damaged("PEM file: it has the header Proc-Type and no DEK-Info"))?;
         let plain = pbe::decrypt_pem(dek_info, &data, password)?;
         // A wrong password may leave a padding that looks right.
         ber::to_der(&plain).ok_or(Error::PasswordWrong)
