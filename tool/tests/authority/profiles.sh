@@ -141,6 +141,8 @@ fails 1 verify certificates/b.pem --roots ca.pem --host c.example.org | grep 'ha
 fails 1 verify certificates/b.pem --roots ca.pem --purpose client-auth | grep 'not for this purpose'
 fails 1 verify certificates/b.pem --roots ca.pem --at 1500000000 | grep 'not valid yet'
 fails 1 verify certificates/b.pem --roots certificates/c.pem --json | grep 'no path leads'
+openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=odd -addext basicConstraints=CA:FALSE -addext extendedKeyUsage=DER:3000 -keyout odd.key -out odd.pem
+fails 1 verify odd.pem --roots ca.pem | grep 'malformed: '
 # A certificate that only the newer of two CRLs revokes is revoked, in any order.
 sleep 1
 jeton cert revoke certificates/c.pem

@@ -44,3 +44,7 @@ issue x.csr --json --out json.pem --hook ./hook > said
 rm ran
 fails 10 issue x.csr --out full.pem --hook ./hook > /dev/full
 [ -e ran ] && [ -e full.pem ]
+# A second object of the certificate of the CA is not another certificate.
+jeton cert import ca.pem --allow-duplicate
+issue x.csr --out twice.pem
+fails 2 jeton cert verify twice.pem --roots ca.pem --host 'b_ü.example.org' | grep 'no host name and no address'
