@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use jeton_client::text::shown;
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::register::{Register, now};
 use crate::token_file::{self, Info, Login, PinCost, PinInfo, Role, TokenFile};
@@ -39,6 +39,7 @@ const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Finding {
     /// The name of the check. It is the same in all versions.
     pub check: &'static str,
+    #[serde(serialize_with = "as_text")]
     pub file: Option<PathBuf>,
     pub problem: String,
     /// The command or the action that mends it.
@@ -46,6 +47,11 @@ pub struct Finding {
     pub repairable: bool,
     #[serde(skip)]
     repair: Option<Repair>,
+}
+
+/// Another user may have chosen the name of a file, which may not be UTF-8, as JSON is.
+fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.display().to_string()).serialize(serializer)
 }
 
 #[derive(Clone, Debug)]

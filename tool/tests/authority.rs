@@ -227,6 +227,11 @@ fn what_a_request_asks_beyond_the_profile_is_left_out() {
 }
 
 #[test]
+fn a_requester_stops_no_other_request_and_writes_no_other_file() {
+    script(include_str!("authority/requester.sh"), &[]);
+}
+
+#[test]
 fn a_killed_command_leaves_a_list_that_is_true() {
     script(include_str!("authority/killed.sh"), &[("ROUNDS", "8")]);
 }

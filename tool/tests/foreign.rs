@@ -40,6 +40,7 @@ const TABLE: [(&str, &str, &str, i32, &str); 65] = [
     ("key", "pem-trailing-spaces.pem", "", 0, "RSA 2048"),
     ("key", "p12-nss-export.p12", "abcd", 0, "RSA 2048"),
     ("key", "p8-pbe-sha1-3des.pem", "abcd", 0, "RSA 2048"),
+    ("key", "p8-pbe-md5-des.pem", "abcd", 0, "RSA 2048"),
     ("key", "key-ec-hybrid-point.pem", "", 0, "EC P-256"),
     ("key", "key-ml-dsa-44-bare-seed.pem", "", 0, "ML-DSA-44"),
     ("key", "key-ml-dsa-44-oqskeypair.pem", "", 0, "ML-DSA-44"),
@@ -74,7 +75,6 @@ const TABLE: [(&str, &str, &str, i32, &str); 65] = [
     ("key", "p8-iterations-not-integer.der", "abcd", 8, "parameters of the encryption"),
     ("key", "key-rsa-768.pem", "", 7, "at least 1024 bits"),
     ("key", "p12-java-secret-key.p12", "changeit", 7, "secret keys only"),
-    ("key", "p8-pbe-md5-des.pem", "", 7, "PBES1 with MD5 and DES"),
     ("cert", "p8-pbe-md5-des.pem", "", 7, "a private key and no certificate"),
     ("cert", "csr-text-after.csr", "", 7, "a certificate request is not imported"),
     ("key", "p12-nss-export.p12", "wrong", 5, "password"),
@@ -153,6 +153,57 @@ fn keys_with_each_cipher_of_openssh_are_read() {
     tool.shell("(echo -----BEGIN OPENSSH PRIVATE KEY-----; sed '1d;$d' key | base64 -d | sed 's/chacha20-/blowfish-/' | base64; \
                 echo -----END OPENSSH PRIVATE KEY-----) >other");
     assert!(tool.fails(7, "key import other").contains("a cipher or a type that is not supported"));
+}
+
+#[test]
+fn keys_with_each_old_cipher_of_openssl_are_read() {
+    let Some(tool) = with_openssl() else { return };
+    tool.shell(
+        "openssl genrsa -out rsa 2048; openssl ecparam -name prime256v1 -genkey -noout -out ec
+         openssl dsaparam -out parameters 2048; openssl gendsa -out dsa parameters",
+    );
+    let legacy = "-provider legacy -provider default -passout pass:pässword";
+    let traditional = |key: &str, cipher: &str| format!("pkey -in {key} -traditional -{cipher} {legacy}");
+    let pkcs8 = |scheme: &str| format!("pkcs8 -topk8 -in ec {scheme} {legacy}");
+    let mut commands = Vec::new();
+    for (key, cipher) in [
+        ("rsa", "aes128"),
+        ("ec", "aes192"),
+        ("ec", "aes256"),
+        ("dsa", "des3"),
+        ("rsa", "des3"),
+        ("ec", "des"),
+    ] {
+        commands.push(traditional(key, cipher));
+    }
+    for scheme in
+        ["MD5-DES", "MD5-RC2-64", "SHA1-DES", "SHA1-RC2-64", "SHA1-3DES", "SHA1-2DES", "SHA1-RC2-128"]
+    {
+        commands.push(pkcs8(&format!("-v1 PBE-{scheme}")));
+    }
+    commands.extend(["des", "des3", "aes-192-cbc"].map(|cipher| pkcs8(&format!("-v2 {cipher}"))));
+    for command in commands {
+        tool.shell(&format!("openssl {command} -out old"));
+        succeed(tool.command("key import old --allow-duplicate").env("JETON_FILE_PIN", "pässword"));
+        says(fails(5, tool.command("key import old").env("JETON_FILE_PIN", "wrong")), "password is wrong");
+    }
+    for (command, status, reason) in [
+        (traditional("rsa", "camellia128"), 7, "protected with CAMELLIA-128-CBC in DEK-Info, which is not"),
+        (pkcs8("-v1 PBE-SHA1-RC4-128"), 7, "protected with RC4, which is not"),
+    ] {
+        tool.shell(&format!("openssl {command} -out old"));
+        says(fails(status, tool.command("key import old").env("JETON_FILE_PIN", "pässword")), reason);
+    }
+    tool.shell(&format!("openssl {} -out old", traditional("rsa", "aes128")));
+    let text = String::from_utf8(tool.read("old")).expect("PEM");
+    let (start, end) = text.split_once("DEK-Info: AES-128-CBC,").expect("a header");
+    for (name, header, reason) in [
+        ("short", format!("DEK-Info: AES-128-CBC,{}", &end[2..]), "the header DEK-Info"),
+        ("none", format!("Other: {end}"), "Proc-Type and no DEK-Info"),
+    ] {
+        tool.write(name, format!("{start}{header}"));
+        says(tool.fails(8, &format!("key import {name}")), reason);
+    }
 }
 
 #[test]

@@ -1,13 +1,16 @@
-//! Encryption with a password: PBES2 (RFC 8018), and the block ciphers of PKCS #12 (RFC 7292,
-//! appendices B and C).
+//! Encryption with a password: PBES1 and PBES2 (RFC 8018), the block ciphers of PKCS #12 (RFC 7292,
+//! appendices B and C), and the encryption of PEM files by OpenSSL before PKCS #8.
 
+use aes::{Aes128, Aes192, Aes256};
 use cbc::Decryptor;
 use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockCipherDecrypt, BlockModeDecrypt, InnerIvInit, KeyInit};
 use der::Decode;
 use der::asn1::ObjectIdentifier;
-use des::{TdesEde2, TdesEde3};
+use des::{Des, TdesEde2, TdesEde3};
 use hmac::{Mac, SimpleHmac};
+use jeton_client::text::from_hex;
+use md5::Md5;
 use pbkdf2::pbkdf2_hmac;
 use pkcs5::EncryptionScheme;
 use pkcs5::pbes2::Kdf;
@@ -33,22 +36,17 @@ const TOO_MUCH: Error =
     Error::Refused("the file asks for more than 10,000,000 iterations or 256 MiB to decrypt it");
 
 /// The names of algorithms that are not supported, by the start of their identifiers.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 5] = [
     ("1.2.840.113549.1.12.1.", "RC4"),
-    ("1.2.840.113549.1.5.3", "PBES1 with MD5 and DES"),
-    ("1.2.840.113549.1.5.6", "PBES1 with MD5 and RC2"),
-    ("1.2.840.113549.1.5.10", "PBES1 with SHA-1 and DES"),
-    ("1.2.840.113549.1.5.11", "PBES1 with SHA-1 and RC2"),
     ("1.2.840.113549.2.5", "MD5"),
     ("1.2.840.113549.3.2", "RC2 in PBES2"),
-    ("1.3.14.3.2.7", "DES in PBES2"),
     ("1.2.392.200011.61.1.1.1.", "Camellia"),
     ("1.2.410.200046.1.1.", "ARIA"),
 ];
 
-/// The parts of PBES2 and PBMAC1 that are supported: the schemes, PBKDF2, scrypt, HMAC, AES and
-/// triple DES.
-const PARTS: [&str; 13] = [
+/// The parts of PBES2 and PBMAC1 that are supported: the schemes, PBKDF2, scrypt, HMAC, AES, DES
+/// and triple DES.
+const PARTS: [&str; 14] = [
     "1.2.840.113549.1.5.14",
     "1.2.840.113549.1.5.13",
     "1.2.840.113549.1.5.12",
@@ -62,6 +60,7 @@ const PARTS: [&str; 13] = [
     "2.16.840.1.101.3.4.1.22",
     "2.16.840.1.101.3.4.1.42",
     "1.2.840.113549.3.7",
+    "1.3.14.3.2.7",
 ];
 
 /// RFC 9579.
@@ -72,20 +71,47 @@ const PBKDF2: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0c";
 const HMAC: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x02";
 const HMAC_SHA1: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x02\x07";
 
-/// The block ciphers of PKCS #12 by the last number of their identifiers, with the length of the
-/// key.
-const PKCS12: [(u8, Cipher, usize); 4] = [
-    (3, |key, iv, data| cbc(TdesEde3::new_from_slice(key).ok()?, iv, data), 24),
-    (4, |key, iv, data| cbc(TdesEde2::new_from_slice(key).ok()?, iv, data), 16),
-    (5, |key, iv, data| cbc(Rc2::new_from_slice(key).ok()?, iv, data), 16),
-    (6, |key, iv, data| cbc(Rc2::new_from_slice(key).ok()?, iv, data), 5),
+/// A block cipher with a derivation of its key and its initialisation vector.
+struct Scheme {
+    /// The object identifier.
+    oid: &'static [u8],
+    derive: Derive,
+    cipher: Cipher,
+    /// The length of the key.
+    length: usize,
+}
+
+/// The schemes of PKCS #12 and PBES1. They have the same parameters.
+#[rustfmt::skip]
+const SCHEMES: [Scheme; 8] = [
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x03", derive: pkcs12, cipher: cbc::<TdesEde3>, length: 24 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x04", derive: pkcs12, cipher: cbc::<TdesEde2>, length: 16 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x05", derive: pkcs12, cipher: cbc::<Rc2>, length: 16 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x06", derive: pkcs12, cipher: cbc::<Rc2>, length: 5 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x05\x03", derive: pbkdf1::<Md5>, cipher: cbc::<Des>, length: 8 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x05\x06", derive: pbkdf1::<Md5>, cipher: cbc::<Rc2>, length: 8 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0a", derive: pbkdf1::<Sha1>, cipher: cbc::<Des>, length: 8 },
+    Scheme { oid: b"\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0b", derive: pbkdf1::<Sha1>, cipher: cbc::<Rc2>, length: 8 },
 ];
+
+/// The ciphers of encrypted PEM files, each with the lengths of its key and its initialisation
+/// vector.
+const DEK_INFO: [(&str, Cipher, usize, usize); 5] = [
+    ("AES-128-CBC", cbc::<Aes128>, 16, 16),
+    ("AES-192-CBC", cbc::<Aes192>, 24, 16),
+    ("AES-256-CBC", cbc::<Aes256>, 32, 16),
+    ("DES-EDE3-CBC", cbc::<TdesEde3>, 24, 8),
+    ("DES-CBC", cbc::<Des>, 8, 8),
+];
+
+/// Derives the key of this length, and the initialisation vector of 8 bytes behind it.
+type Derive = fn(&mut Password<'_>, &[u8], u64, usize) -> Result<Zeroizing<Vec<u8>>, Error>;
 
 /// Decrypts the data in its place, and returns the length without the padding.
 type Cipher = fn(key: &[u8], iv: &[u8], data: &mut [u8]) -> Option<usize>;
 
-fn cbc<C: BlockCipherDecrypt>(cipher: C, iv: &[u8], data: &mut [u8]) -> Option<usize> {
-    let decryptor = Decryptor::inner_iv_slice_init(cipher, iv).ok()?;
+fn cbc<C: BlockCipherDecrypt + KeyInit>(key: &[u8], iv: &[u8], data: &mut [u8]) -> Option<usize> {
+    let decryptor = Decryptor::inner_iv_slice_init(C::new_from_slice(key).ok()?, iv).ok()?;
     decryptor.decrypt_padded::<Pkcs7>(data).ok().map(<[u8]>::len)
 }
 
@@ -97,7 +123,7 @@ pub(crate) fn decrypt(
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let damaged = Error::Damaged("parameters of the encryption");
     if let [oid, parameters] = ber::elements(algorithm.content).unwrap_or_default()[..]
-        && let Some((_, cipher, length)) = PKCS12.iter().find(|(number, ..)| is_pkcs12(oid.content, *number))
+        && let Some(scheme) = SCHEMES.iter().find(|scheme| scheme.oid == oid.content)
     {
         let (salt, count) = match ber::elements(parameters.content).unwrap_or_default()[..] {
             [salt, count] if salt.tag == OCTET_STRING => (salt.content, ber::number(&count).ok_or(damaged)?),
@@ -105,22 +131,38 @@ pub(crate) fn decrypt(
         };
         // The longest key needs two digests, and the initialisation vector one.
         count_iterations(count.saturating_mul(3), password)?;
-        let secret = password.utf16()?;
-        let key = derive::<Sha1>(&secret, salt, 1, count, *length);
-        let iv = derive::<Sha1>(&secret, salt, 2, count, 8);
-        let mut plain = Zeroizing::new(data.to_vec());
-        let length = cipher(&key, &iv, &mut plain).ok_or(Error::PasswordWrong)?;
-        plain.truncate(length);
-        return Ok(plain);
+        let derived = (scheme.derive)(password, salt, count, scheme.length)?;
+        let (key, iv) = derived.split_at(scheme.length);
+        return decrypted(scheme.cipher, key, iv, data);
     }
     let scheme = EncryptionScheme::from_der(algorithm.whole).map_err(|_| unsupported(algorithm))?;
     limit(algorithm, &scheme, password)?;
     scheme.decrypt(password.get()?, data).map(Zeroizing::new).map_err(|_| Error::PasswordWrong)
 }
 
-/// 1.2.840.113549.1.12.1 and a number.
-fn is_pkcs12(oid: &[u8], number: u8) -> bool {
-    oid.split_last() == Some((&number, b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01"))
+fn decrypted(cipher: Cipher, key: &[u8], iv: &[u8], data: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let mut plain = Zeroizing::new(data.to_vec());
+    let length = cipher(key, iv, &mut plain).ok_or(Error::PasswordWrong)?;
+    plain.truncate(length);
+    Ok(plain)
+}
+
+/// Decrypts the data of a PEM file with the value of its header DEK-Info: a cipher, a comma, and an
+/// initialisation vector. OpenSSL derives the key with MD5. Its salt is the start of the vector.
+pub(crate) fn decrypt_pem(
+    dek_info: &str,
+    data: &[u8],
+    password: &mut Password<'_>,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    const DAMAGED: Error = Error::Damaged("PEM file: the header DEK-Info");
+    let (name, iv) = dek_info.split_once(',').ok_or(DAMAGED)?;
+    let name = name.trim();
+    let Some((_, cipher, length, iv_length)) = DEK_INFO.iter().find(|(known, ..)| *known == name) else {
+        return Err(Error::Encryption(format!("{name:.20} in DEK-Info")));
+    };
+    let iv = from_hex(iv.trim()).filter(|iv| iv.len() == *iv_length).ok_or(DAMAGED)?;
+    let key = bytes_to_key::<Md5>(password.get()?, &iv[..8], 1, *length);
+    decrypted(*cipher, &key, &iv, data)
 }
 
 fn count_iterations(count: u64, password: &mut Password<'_>) -> Result<(), Error> {
@@ -293,6 +335,47 @@ fn has_mac<D: Digest + BlockSizeUser>(
 ) -> bool {
     let key = derive::<D>(secret, salt, 3, count, <D as Digest>::output_size());
     is_hmac::<D>(&key, data, mac)
+}
+
+fn pkcs12(
+    password: &mut Password<'_>,
+    salt: &[u8],
+    count: u64,
+    length: usize,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let secret = password.utf16()?;
+    let mut derived = Zeroizing::new(Vec::with_capacity(length + 8));
+    derived.extend_from_slice(&derive::<Sha1>(&secret, salt, 1, count, length));
+    derived.extend_from_slice(&derive::<Sha1>(&secret, salt, 2, count, 8));
+    Ok(derived)
+}
+
+/// RFC 8018, 5.1 and 6.1: the key and the initialisation vector are parts of one digest.
+fn pbkdf1<D: Digest>(
+    password: &mut Password<'_>,
+    salt: &[u8],
+    count: u64,
+    length: usize,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    Ok(bytes_to_key::<D>(password.get()?, salt, count, length + 8))
+}
+
+/// PBKDF1 for a key of any length, as `EVP_BytesToKey` of OpenSSL extends it: each further digest
+/// also has the one before it as input.
+fn bytes_to_key<D: Digest>(password: &str, salt: &[u8], count: u64, length: usize) -> Zeroizing<Vec<u8>> {
+    let size = <D as Digest>::output_size();
+    let mut key = Zeroizing::new(Vec::with_capacity(length + size));
+    while key.len() < length {
+        let last = key.len().saturating_sub(size);
+        let digest = D::new().chain_update(&key[last..]).chain_update(password).chain_update(salt);
+        let mut digest = digest.finalize();
+        for _ in 1..count {
+            digest = D::digest(&digest);
+        }
+        key.extend_from_slice(&digest);
+    }
+    key.truncate(length);
+    key
 }
 
 /// RFC 7292, B.2: derives a key from a password in UTF-16 with a zero at its end.

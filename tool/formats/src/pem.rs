@@ -1,12 +1,12 @@
 //! The blocks of a PEM file. RFC 7468, 2: text outside of a block is ignored, and so are blanks and
-//! line breaks inside.
+//! line breaks inside. A block may be encrypted, with headers as in RFC 1421.
 
 use std::borrow::Cow;
 
 use base64ct::{Base64, Encoding};
 use zeroize::Zeroizing;
 
-use super::{Error, ber};
+use super::{Error, Password, ber, pbe};
 
 pub(crate) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
@@ -60,18 +60,39 @@ pub fn contents(file: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
         return Ok(all.iter().map(|der| der.to_vec()).collect());
     }
     let wanted = blocks.iter().filter(|block| labels.contains(&block.label));
-    wanted.map(|block| Ok(block.der()?.to_vec())).collect()
+    let mut no_password = || None;
+    let mut password = Password::new(&mut no_password);
+    wanted.map(|block| Ok(block.der(&mut password)?.to_vec())).collect()
 }
 
 impl Block<'_> {
-    /// Decodes the block. Lines with a colon are headers (RFC 1421), which only encryption needs.
-    pub(crate) fn der(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        if self.text.contains("Proc-Type:") {
-            return Err(Error::Encryption("the old encryption of PEM files (DEK-Info)".to_owned()));
+    /// Decodes the block, and decrypts it if a header says that it is encrypted.
+    pub(crate) fn der(&self, password: &mut Password<'_>) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let data = self.data()?;
+        if self.header("Proc-Type:").is_none() {
+            return Ok(data);
         }
+        let dek_info = self.header("DEK-Info:");
+        let dek_info =
+            dek_info.ok_or(Error::Damaged("PEM file: it has the header Proc-Type and no DEK-Info"))?;
+        let plain = pbe::decrypt_pem(dek_info, &data, password)?;
+        // A wrong password may leave a padding that looks right.
+        ber::to_der(&plain).ok_or(Error::PasswordWrong)
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.text.split(['\r', '\n'])
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.lines().find_map(|line| line.trim_start().strip_prefix(name))
+    }
+
+    /// Decodes the Base64. A line with a colon is a header.
+    fn data(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
         // The buffers have their sizes from the start: growing them would leave copies of the key.
         let mut text = Zeroizing::new(String::with_capacity(self.text.len()));
-        for line in self.text.split(['\r', '\n']).filter(|line| !line.contains(':')) {
+        for line in self.lines().filter(|line| !line.contains(':')) {
             text.extend(line.chars().filter(|letter| !letter.is_whitespace()));
         }
         let mut der = Zeroizing::new(vec![0; text.len()]);

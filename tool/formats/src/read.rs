@@ -89,24 +89,25 @@ fn from_block(block: &Block<'_>, wanted: Wanted, password: &mut Password<'_>) ->
     }
     match block.label {
         "OPENSSH PRIVATE KEY" => {
-            let (key, name) = openssh::read(&block.der()?, password)?;
+            let (key, name) = openssh::read(&block.der(password)?, password)?;
             let name = Some(name).filter(|name| !name.is_empty());
             Ok(vec![Entry { name, ..Entry::of(Item::PrivateKey(key)) }])
         }
         "PUBLIC KEY" | "RSA PUBLIC KEY" => {
-            let item = public(&block.der()?).ok_or(Error::Damaged("public key"))?;
+            let item = public(&block.der(password)?).ok_or(Error::Damaged("public key"))?;
             Ok(vec![Entry::of(item)])
         }
         "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE" => {
-            let der = block.der()?;
+            let der = block.der(password)?;
             // OpenSSL writes the trust after a trusted certificate.
             let (first, _) = ber::first(&der).ok_or(Error::Damaged("certificate"))?;
             let is_trusted = block.label.starts_with("TRUSTED");
             Ok(vec![certificate::entry(if is_trusted { first.whole } else { &der })?])
         }
-        "PKCS7" | "CMS" | "PKCS12" => from_der(&block.der()?, wanted, password),
+        "PKCS7" | "CMS" | "PKCS12" => from_der(&block.der(password)?, wanted, password),
         _ if is_private => {
-            let der = ber::to_der(&block.der()?).ok_or(Error::Damaged("private key: it is not DER"))?;
+            let der =
+                ber::to_der(&block.der(password)?).ok_or(Error::Damaged("private key: it is not DER"))?;
             Ok(vec![private(&der, password)?])
         }
         // A token has no objects for EC PARAMETERS, certificate requests and CRLs.

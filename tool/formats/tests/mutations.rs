@@ -7,10 +7,12 @@ use jeton_formats::{Error, Item, MAX_FILE, Password, PublicForm, Wanted, public_
 use pkcs5::pbes2::Parameters;
 use zeroize::Zeroizing;
 
-const SAMPLES: [(&str, &[u8]); 13] = [
+const SAMPLES: [(&str, &[u8]); 15] = [
     ("pkcs8.pem", include_bytes!("samples/pkcs8.pem")),
     ("encrypted.der", include_bytes!("samples/encrypted.der")),
     ("scrypt.der", include_bytes!("samples/scrypt.der")),
+    ("pbes1.der", include_bytes!("samples/pbes1.der")),
+    ("traditional.pem", include_bytes!("samples/traditional.pem")),
     ("sec1.der", include_bytes!("samples/sec1.der")),
     ("pkcs1.der", include_bytes!("samples/pkcs1.der")),
     ("cert.pem", include_bytes!("samples/cert.pem")),
@@ -39,7 +41,16 @@ fn every_sample_is_read() {
 #[test]
 fn an_encrypted_sample_needs_its_password() {
     for (name, file) in SAMPLES {
-        if ["encrypted.der", "scrypt.der", "both.p12", "legacy.p12", "openssh"].contains(&name) {
+        let encrypted = [
+            "encrypted.der",
+            "scrypt.der",
+            "pbes1.der",
+            "traditional.pem",
+            "both.p12",
+            "legacy.p12",
+            "openssh",
+        ];
+        if encrypted.contains(&name) {
             assert_eq!(with_password(file, None), Err(Error::PasswordMissing), "{name}");
             assert_eq!(with_password(file, Some("no")), Err(Error::PasswordWrong), "{name}");
         }

@@ -181,6 +181,9 @@ pub fn certificate_of(session: &Session, info: &[u8]) -> Result<Vec<u8>, Error> 
     let values = all.into_iter().map(|object| session.bytes(object, CKA_VALUE));
     let mut fitting: Vec<_> =
         values.filter(|der| public_key_of(der).is_ok_and(|own| identity(&own) == identity(info))).collect();
+    // An import may have made a second object of one certificate.
+    fitting.sort();
+    fitting.dedup();
     match fitting.len() {
         1 => Ok(fitting.remove(0)),
         0 => Err(Cause::NotFound.error(

@@ -14,7 +14,7 @@ use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::out;
+use super::out::{self, shown_path};
 use super::pin::{self, Passphrase, SoPin, UserPin};
 use super::protection::ProtectionOptions;
 use super::token_file::Which;
@@ -227,14 +227,14 @@ impl RestoreCommand {
         if out::is_json() {
             let restored = Header { serial: facts.serial, state: facts.state, ..header };
             let report = Report { header: restored, every_record_opened: !self.as_it_is };
-            out::json(&Restored { report, file: path })?;
+            out::json(&Restored { report, file: path.display().to_string() })?;
         } else {
             out::line(format_args!("Restored {}.", describe(&header)))?;
-            out::line(format_args!("File: {}, serial {}", path.display(), facts.serial))?;
+            out::line(format_args!("File: {}, serial {}", shown_path(&path), facts.serial))?;
             if let Some(restored) = list {
                 let what = if restored { "restored; `jeton ca adopt` reads the last CRL" } else { "kept" };
-                let path = backup::list_path()?;
-                out::line(format_args!("List of issued certificates: {}, {what}", path.display()))?;
+                let path = shown_path(&backup::list_path()?);
+                out::line(format_args!("List of issued certificates: {path}, {what}"))?;
             }
         }
         Ok(())
@@ -284,7 +284,7 @@ struct Report {
 struct Restored {
     #[serde(flatten)]
     report: Report,
-    file: PathBuf,
+    file: String,
 }
 
 fn describe(header: &Header) -> String {
@@ -307,6 +307,6 @@ fn show(file: &Path, header: &Header, opened: bool) -> Result<(), Error> {
     } else {
         "The file is complete and unaltered. Without a PIN, encrypted records were not opened."
     };
-    let text = format!("{} holds {}.\n{depth}", file.display(), describe(header));
+    let text = format!("{} holds {}.\n{depth}", shown_path(file), describe(header));
     out::result(&Report { header: header.clone(), every_record_opened: opened }, text)
 }

@@ -63,8 +63,7 @@ impl Doctor {
 
 fn show(row: &Row) -> Result<(), Error> {
     let Finding { check, file, problem, remedy, .. } = &row.finding;
-    let file =
-        file.as_ref().map_or(String::new(), |file| format!(" {}:", shown(&file.display().to_string())));
+    let file = file.as_ref().map_or(String::new(), |file| format!(" {}:", out::shown_path(file)));
     out::line(format_args!("{check}:{file} {}", shown(problem)))?;
     out::line(format_args!("    {}: {}", if row.repaired { "mended" } else { "mend" }, shown(remedy)))
 }

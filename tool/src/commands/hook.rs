@@ -19,7 +19,7 @@ const SECRETS: [&str; 5] =
 pub struct Hook {
     /// Run this program for each certificate, with the argument issued or ending, and with the
     /// variables CERT_SERIAL, CERT_SUBJECT, CERT_NAMES, CERT_PROFILE, CERT_END and, if a file was
-    /// written, CERT_FILE. Exit status: 1 if the program fails.
+    /// written, CERT_FILE. Its output goes to standard error. Exit status: 1 if the program fails.
     #[arg(long, value_name = "PROGRAM")]
     hook: Option<PathBuf>,
 }
@@ -29,7 +29,8 @@ impl Hook {
     pub fn run(&self, event: &str, entry: &Entry, file: Option<&Path>) -> bool {
         let Some(program) = &self.hook else { return true };
         let mut command = Command::new(program);
-        command.arg(event).stdin(Stdio::null());
+        // Standard output has the certificate, or JSON.
+        command.arg(event).stdin(Stdio::null()).stdout(std::io::stderr());
         for secret in SECRETS {
             command.env_remove(secret);
         }

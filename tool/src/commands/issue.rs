@@ -26,6 +26,11 @@ use super::issued::{Shown, Which, above};
 use super::out::{self, Encoding, Output};
 use super::pin::warn;
 
+/// The largest request. A signature of SLH-DSA has 50 KB.
+const MOST_REQUEST: usize = 128 << 10;
+/// A request may ask for very much that a profile does not allow. The list keeps the first parts.
+const MOST_BEYOND: usize = 16;
+
 /// The options of a new certificate.
 #[derive(Args)]
 struct Terms {
@@ -120,9 +125,9 @@ impl Terms {
             let text = format!("{error}; `jeton cert show {}` writes the certificate again", entry.serial);
             Error::Caused(error.cause(), text)
         })?;
+        let hook = self.hook.run("issued", &entry, output.path());
         // Beside a certificate on standard output, no text.
         output.path().map_or(Ok(()), |path| describe(path, &entry))?;
-        let hook = self.hook.run("issued", &entry, output.path());
         Ok(Shown { row: IssuedRow::of(&entry), written, hook })
     }
 }
@@ -134,7 +139,7 @@ fn describe(path: &Path, entry: &Entry) -> Result<(), Error> {
     }
     let names = some_of(&entry.names);
     let end = entry.not_after.map(date).unwrap_or_default();
-    let (subject, path) = (shown(&entry.subject), path.display());
+    let (subject, path) = (shown(&entry.subject), out::shown_path(path));
     out::line(format_args!("{path}: {} for {subject}{names}, valid until {end}", entry.serial))
 }
 
@@ -159,7 +164,8 @@ fn some_of(names: &str) -> String {
     }
 }
 
-/// Returns the files of requests: those of a directory have names that end in `.csr`.
+/// Returns the files of requests: those of a directory have names that end in `.csr`. Requesters
+/// may write to the directory, so a FIFO or a device in it is not opened.
 fn requests_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut all = Vec::new();
     for path in paths {
@@ -170,8 +176,13 @@ fn requests_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(path).map_err(Error::io(path))? {
             let file = entry.map_err(Error::io(path))?.path();
-            if file.extension().is_some_and(|ending| ending == "csr") {
+            if file.extension().is_none_or(|ending| ending != "csr") {
+                continue;
+            }
+            if file.is_file() {
                 found.push(file);
+            } else {
+                warn(&format!("{} is left out: it is no file", file.display()));
             }
         }
         if found.is_empty() {
@@ -190,6 +201,11 @@ fn request(path: &Path, ready: &Ready, profile: &CertificateProfile) -> Result<R
     let all =
         formats::contents(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
     let mut request = match all.as_slice() {
+        [der] if der.len() > MOST_REQUEST => {
+            return Err(
+                Cause::Refused.error(format!("{} has a request of more than 128 KiB", path.display()))
+            );
+        }
         [der] => Request::parse(der)?,
         [] => {
             let text = format!("{} has no certificate request, or a damaged one", path.display());
@@ -321,7 +337,11 @@ impl Issue {
         output: &Output,
     ) -> Result<Shown, Error> {
         let request = request(path, ready, profile)?;
-        let remark = request.check(profile)?;
+        let mut remark = request.check(profile)?;
+        if let Some(more) = remark.len().checked_sub(MOST_BEYOND).filter(|more| *more > 0) {
+            remark.truncate(MOST_BEYOND);
+            remark.push(format!("{more} further parts"));
+        }
         for beyond in &remark {
             warn(&format!("the certificate does not have {beyond} of the request"));
         }

@@ -43,6 +43,11 @@ pub fn result(value: &impl Serialize, text: impl std::fmt::Display) -> Result<()
     if text.is_empty() { Ok(()) } else { line(text) }
 }
 
+/// Returns a path as text in one line. A requester may have chosen the name of a file.
+pub fn shown_path(path: &Path) -> String {
+    shown(&path.display().to_string())
+}
+
 /// Writes text to standard output without characters that a terminal obeys, and ends the line.
 pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
     print(&escaped(&text.to_string()))
@@ -154,7 +159,7 @@ pub enum Form {
 #[derive(Default, Serialize)]
 pub struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<PathBuf>,
+    file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     /// The bytes in hexadecimal digits.
@@ -229,10 +234,14 @@ impl Output {
     /// Returns the destination of the result of one of several input files: a file with its name
     /// and this ending, in the directory of `--out`.
     pub fn beside(&self, input: &Path, ending: &str) -> Result<Self, Error> {
-        let stem = input.file_stem().filter(|stem| *stem != OsStr::new("-"));
+        let stem = input.file_stem().filter(|_| input != Path::new("-"));
         match (self.file().filter(|folder| folder.is_dir()), stem) {
             (Some(folder), Some(stem)) => {
-                Ok(Self { out: Some(folder.join(stem).with_added_extension(ending)), ..self.clone() })
+                // The stem may be `..`, which is no path here.
+                let mut name = stem.to_owned();
+                name.push(".");
+                name.push(ending);
+                Ok(Self { out: Some(folder.join(name)), ..self.clone() })
             }
             _ => Err(Error::Usage(
                 "several files need a directory for their results: --out DIRECTORY".to_owned(),
@@ -318,7 +327,8 @@ impl Output {
     fn draft(&self, bytes: &[u8], form: Form, mode: u32) -> Result<Draft, Error> {
         let (mut written, mut file, mut kept) = (Written::default(), None, Zeroizing::default());
         if let Some(path) = self.file() {
-            written.file = Some(path.to_owned());
+            // The name may not be UTF-8, as JSON is.
+            written.file = Some(path.display().to_string());
             if !self.is_kept() {
                 let new = file.insert(self.create(path, mode)?);
                 if new.is_stream() {

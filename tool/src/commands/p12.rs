@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jeton_client::text::shown;
 use jeton_tool::formats::{self, Item, Password, Random, Wanted, certificate, identity};
 use jeton_tool::{Cause, Error, token_file};
 use zeroize::Zeroizing;
@@ -82,10 +81,7 @@ impl P12 {
         });
         match (keys.next(), keys.next()) {
             (Some(key), None) => Ok(key),
-            _ => Err(Error::Failed(format!(
-                "{} needs one private key",
-                shown(&self.key.display().to_string())
-            ))),
+            _ => Err(Error::Failed(format!("{} needs one private key", out::shown_path(&self.key)))),
         }
     }
 }

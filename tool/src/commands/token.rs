@@ -2,7 +2,7 @@
 //! the options of `softhsm2-util`.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -20,7 +20,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::again::Again;
-use super::out;
+use super::out::{self, shown_path};
 use super::pin::{self, SoPin, UserPin};
 use super::target::{self, ModuleOption, confirm};
 use super::token_file::{TokenInfo, Which};
@@ -307,7 +307,7 @@ impl Row {
             set(token.user_pin_set, token.user_pin),
             set(token.initialised, token.so_pin),
             token.objects.or(token.public_objects).map_or("-".to_owned(), |objects| objects.to_string()),
-            token.file.as_ref().map_or("-".to_owned(), |file| shown(&file.display().to_string())),
+            token.file.as_ref().map_or("-".to_owned(), |file| shown_path(file)),
         ]
     }
 
@@ -363,8 +363,7 @@ impl DeleteToken {
             Some(place) => vec![place],
             None => token::delete_files(&token_file::directory()?, &token.serial)?,
         };
-        let lines: Vec<_> =
-            removed.iter().map(|file| format!("removed {}", shown(&file.display().to_string()))).collect();
+        let lines: Vec<_> = removed.iter().map(|file| format!("removed {}", shown_path(file))).collect();
         out::result(&serde_json::json!({ "serial": token.serial, "removed": removed }), lines.join("\n"))
     }
 }
@@ -440,8 +439,8 @@ struct MovedRow {
     objects: u64,
     state: i64,
     /// Absent if the command only finished or undid an earlier move.
-    from: Option<PathBuf>,
-    to: PathBuf,
+    from: Option<String>,
+    to: String,
     /// Whether the command only finished or undid an earlier move.
     finished: bool,
 }
@@ -457,9 +456,10 @@ impl MoveToken {
         let (serial, label) = (facts.serial, facts.label);
         if out::is_json() {
             let (objects, state, finished) = (facts.objects, facts.state, from.is_none());
+            let text = |path: PathBuf| path.display().to_string();
+            let (from, to) = (from.map(text), text(to));
             return out::json(&MovedRow { serial, label, objects, state, from, to, finished });
         }
-        let place = |path: &Path| shown(&path.display().to_string());
         let done = if from.is_some() { "Moved" } else { "Finished or undid an earlier move of" };
         out::line(format_args!(
             "{done} the token {} with the serial number {serial}, {} objects.",
@@ -467,8 +467,8 @@ impl MoveToken {
             facts.objects
         ))?;
         match from {
-            Some(from) => out::line(format_args!("From: {}\nTo:   {}", place(&from), place(&to)))?,
-            None => out::line(format_args!("It is now in {}", place(&to)))?,
+            Some(from) => out::line(format_args!("From: {}\nTo:   {}", shown_path(&from), shown_path(&to)))?,
+            None => out::line(format_args!("It is now in {}", shown_path(&to)))?,
         }
         out::line(match self.to {
             To::Database => "Programs use the token if their configuration has this [store] url.",

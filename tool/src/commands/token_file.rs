@@ -8,7 +8,7 @@ use jeton_tool::output::Existing;
 use jeton_tool::token_file::{self, Login, PinCost, PinInfo, Pins, Role, SealingChange, TokenFile};
 use jeton_tool::{Error, backup};
 
-use super::out;
+use super::out::{self, shown_path};
 use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
 use super::protection::ProtectionOptions;
 
@@ -51,7 +51,7 @@ impl TokenInfo {
             return out::json(&row(&token)?);
         }
         let info = token_file::info(&token)?;
-        out::line(format_args!("File:      {}", shown(&token.path().display().to_string())))?;
+        out::line(format_args!("File:      {}", shown_path(token.path())))?;
         out::line(format_args!("Serial:    {}", shown(&info.serial)))?;
         out::line(format_args!("Label:     {}", shown(&info.label)))?;
         out::line(format_args!("Slot:      {}", info.slot))?;

@@ -83,6 +83,8 @@ struct Row {
 
 impl Verify {
     pub fn run(self) -> Result<ExitCode, Error> {
+        let host = self.host.as_deref().map(ServerName::try_from).transpose();
+        let host = host.map_err(|_| Error::Usage("--host is no host name and no address".to_owned()))?;
         let read =
             |path: &Path| Ok::<_, Error>(read_certificates(path)?.into_iter().map(CertificateDer::from));
         let mut own: Vec<_> = read(&self.file)?.collect();
@@ -98,7 +100,7 @@ impl Verify {
         let crls = usable(crls.into_iter().flatten().collect());
         // A path that breaks only the rules says more than the paths that the crate refuses.
         let broken = Cell::new(None);
-        let (path, reason) = match self.path(&leaf, &own, &roots, &crls, &broken) {
+        let (path, reason) = match self.path(&leaf, &own, &roots, &crls, host.as_ref(), &broken) {
             Ok(path) => (path, None),
             Err(error) => {
                 let reason =
@@ -121,6 +123,7 @@ impl Verify {
         between: &[CertificateDer<'_>],
         roots: &[CertificateDer<'_>],
         crls: &[CertRevocationList<'_>],
+        host: Option<&ServerName<'_>>,
         broken: &Cell<Option<Broken>>,
     ) -> Result<Vec<String>, webpki::Error> {
         let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
@@ -155,9 +158,8 @@ impl Verify {
             Some(&check),
         )?;
         broken.set(None);
-        if let Some(host) = &self.host {
-            let name = ServerName::try_from(host.as_str()).map_err(|_| webpki::Error::UnsupportedNameType)?;
-            certificate.verify_is_valid_for_subject_name(&name)?;
+        if let Some(host) = host {
+            certificate.verify_is_valid_for_subject_name(host)?;
         }
         let mut path = vec![subject(leaf)];
         path.extend(verified.intermediate_certificates().map(|cert| subject(&cert.der())));
@@ -250,7 +252,9 @@ fn reason(error: &webpki::Error) -> String {
         Wrong::UnsupportedRevocationReasonsPartitioning => "CRLs for some reasons are not supported",
         Wrong::UnsupportedCrlIssuingDistributionPoint => "CRLs for other points than URIs are not supported",
         Wrong::BadDer | Wrong::BadDerTime | Wrong::TrailingData(_) => reason_of_rule(&Broken::Malformed),
-        other => return other.to_string(),
+        Wrong::UnsupportedCertVersion => "a certificate is not of version 3",
+        // The crate writes the other errors as the names of its variants.
+        other => return format!("{}: {other}", reason_of_rule(&Broken::Malformed)),
     };
     text.to_owned()
 }

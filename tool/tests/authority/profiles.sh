@@ -76,9 +76,12 @@ do changed "$change" 2; done
 openssl req -new -key key -subj / -out nobody.csr
 fails 7 issue nobody --profile tls-client | grep 'needs a subject or a name'
 printf '[req]\ndistinguished_name = d\nreq_extensions = e\n[d]\n[e]\nsubjectAltName = @n\n[n]\n' > many.cnf
-seq 100000 | sed 's/.*/DNS.& = &.test/' >> many.cnf
-openssl req -new -key key -subj /CN=many -config many.cnf -out many.csr
-timeout 15 jeton cert issue many.csr --label ca --profile tls-server --out many.pem
+for count in 5000 100000; do
+    (cat many.cnf; seq $count | sed 's/.*/DNS.& = &.test/') > $count.cnf
+    openssl req -new -key key -subj /CN=many -config $count.cnf -out $count.csr
+done
+timeout 15 jeton cert issue 5000.csr --label ca --profile tls-server --out many.pem
+fails 7 timeout 15 jeton cert issue 100000.csr --label ca --profile tls-server | grep 'more than 128 KiB'
 # Addresses are checked, and a name that is there twice is there once.
 for url in x https:evil.test 'http://[a]b/' http://a:b/; do
     fails 2 jeton cert issue plain.csr --label ca --profile tls-client --crl-url "$url"
@@ -138,6 +141,8 @@ fails 1 verify certificates/b.pem --roots ca.pem --host c.example.org | grep 'ha
 fails 1 verify certificates/b.pem --roots ca.pem --purpose client-auth | grep 'not for this purpose'
 fails 1 verify certificates/b.pem --roots ca.pem --at 1500000000 | grep 'not valid yet'
 fails 1 verify certificates/b.pem --roots certificates/c.pem --json | grep 'no path leads'
+openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=odd -addext basicConstraints=CA:FALSE -addext extendedKeyUsage=DER:3000 -keyout odd.key -out odd.pem
+fails 1 verify odd.pem --roots ca.pem | grep 'malformed: '
 # A certificate that only the newer of two CRLs revokes is revoked, in any order.
 sleep 1
 jeton cert revoke certificates/c.pem
