@@ -16,6 +16,7 @@ mod defaults;
 mod derive;
 mod dh;
 mod dsa;
+mod external_mu;
 mod files;
 #[cfg(feature = "fips")]
 mod fips;

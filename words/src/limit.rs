@@ -1,10 +1,10 @@
 //! The limits of parameters in messages. The C interface has the same limits for structs, so a
 //! parameter beyond them comes from a sender that is not our client.
 
-use jeton_names::structs::{AAD, CONTEXT, DATA, ITERATIONS, MAC, PEER, PSS_SALT, TLS_BITS};
+use jeton_names::structs::{AAD, CONTEXT, DATA, ITERATIONS, MAC, PEER, PSS_SALT, TLS_BITS, TR};
 
 use crate::cipher::CipherScheme;
-use crate::params::{HkdfSalt, Params};
+use crate::params::{HkdfSalt, MuKey, Params};
 use crate::shape::{MacFunction, Shape};
 use crate::sp800_108::{Field, Number};
 use crate::tls::{Randoms, TlsPrf};
@@ -18,6 +18,10 @@ pub fn fits(params: &Params, shape: Shape) -> bool {
         Params::None | Params::Key(_) | Params::Bit(_) | Params::Version(_) | Params::Otp { .. } => true,
         Params::Pss { salt_len, .. } => *salt_len as u64 <= PSS_SALT,
         Params::Eddsa { context, .. } | Params::SignContext { context, .. } => within(context, CONTEXT),
+        Params::MuGen { key, context } => {
+            let is_hash = |hash: &[u8]| hash.len() as u64 == TR;
+            within(context, CONTEXT) && if let MuKey::Hash(hash) = key { is_hash(hash) } else { true }
+        }
         Params::Oaep { label, .. } => data(label),
         Params::RsaAesWrap { aes_bits, label, .. } => matches!(aes_bits, 128 | 192 | 256) && data(label),
         Params::Cipher(scheme) => cipher_fits(scheme),
