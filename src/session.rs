@@ -9,7 +9,7 @@ use jeton_words::token::Function;
 use tracing::warn;
 
 use crate::backend::{Direction, Encryption, Hash, PrivateKey, PublicParts, Scheme};
-use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
+use crate::config::{LEAST_RSA_BITS, fips as approvals};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
@@ -581,8 +581,8 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
-/// Returns the engine of a digest, or of the message representative of ML-DSA. The latter is computed
-/// from public values, so a private key needs no usage attribute and no login for its use.
+/// Returns the engine of a digest, or of the message representative of ML-DSA. The latter is
+/// computed from public values, so a private key needs no usage attribute and no login for its use.
 fn digesting(token: &ClientToken, rights: Rights, mechanism: &Mechanism) -> Result<Digesting> {
     let provider = token.provider();
     match (row_of(mechanism.info).action, &mechanism.params) {
@@ -664,8 +664,8 @@ fn find_permitted(
         fips::permit(mechanism, object.attributes())?;
     }
     if token.settings.is_strict() {
-        policy::check_parameter(mechanism)?;
-        strict::usable(&object)?;
+        token.settings.check_parameter(mechanism)?;
+        strict::usable(&object, token.settings.policy.name)?;
     }
     Ok(object)
 }

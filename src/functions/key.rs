@@ -44,6 +44,7 @@ impl Module {
             if token.settings.enforces_fips() {
                 fips::check_parameter(mechanism)?;
             }
+            token.settings.check_parameter(mechanism)?;
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
             let attributes = match row_of(mechanism.info).action {
                 Action::GenerateParameters => {

@@ -39,8 +39,8 @@ fn sign_context(hedge: CK_HEDGE_TYPE, context: Box<[u8]>, hash: Option<Hash>) ->
     Ok(Params::SignContext { deterministic, context, hash })
 }
 
-/// Reads `CK_MU_GEN_PARAMS`. PKCS#11 3.3, "ExternalMu-ML-DSA generation": "If the key handles is empty
-/// then then a TR is expected".
+/// Reads `CK_MU_GEN_PARAMS`. PKCS#11 3.3, "ExternalMu-ML-DSA generation": "If the key handles is
+/// empty then then a TR is expected".
 pub(super) fn mu_gen(given: MuGen, [hash, context]: Parts<2>) -> Result<Params> {
     let key = match object(given.key) {
         ObjectHandle(0) => MuKey::Hash(hash),

@@ -311,8 +311,8 @@ fn ml_dsa(vector: &Vector<'_>, set: &str) -> Option<Operation> {
     Some(Operation::Sign { pair, scheme, message, signature })
 }
 
-/// Returns a vector of ACVP for ML-DSA.Sign_internal or ML-DSA.Verify_internal (FIPS 204, algorithms
-/// 7 and 8). The hash `tr` of the public key is a part of the private one.
+/// Returns a vector of ACVP for ML-DSA.Sign_internal or ML-DSA.Verify_internal (FIPS 204,
+/// algorithms 7 and 8). The hash `tr` of the public key is a part of the private one.
 fn internal_ml_dsa(vector: &Vector<'_>) -> Option<Operation> {
     let (set, scheme) = (vector.text("parameterSet").to_owned(), Scheme::MlDsaMu);
     let mu = |tr: &[u8]| shake256(&[tr, &vector.bytes("message")]);
