@@ -10,6 +10,7 @@ mod attribute_values;
 mod audit;
 mod backends;
 mod built_in;
+mod cnsa2;
 mod computed;
 mod configuration;
 mod defaults;
