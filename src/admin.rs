@@ -283,7 +283,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
         ("files", if files.is_empty() { "none".to_owned() } else { files.join(", ") }),
         ("token-dir", settings.token_dir.display().to_string()),
         ("backend", settings.provider.name.to_owned()),
-        ("policy.name", if settings.is_strict() { "strict" } else { "compatible" }.to_owned()),
+        ("policy.name", settings.policy.name.name().to_owned()),
         ("mechanisms.offered", settings.mechanisms.len().to_string()),
         ("mechanisms.min-rsa-bits", settings.min_rsa_bits.to_string()),
         ("mechanisms.min-ec-bits", settings.min_ec_bits.to_string()),

@@ -22,8 +22,9 @@ use crate::backend::{Provider, SHORTEST_RSA};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 use crate::mechanism::curve::{NAMED_CURVES, NamedCurve};
-use crate::mechanism::{self, MechanismRow, Standing};
+use crate::mechanism::{self, Mechanism, MechanismRow, Standing};
 
+pub mod cnsa2;
 mod database;
 pub(crate) mod environment;
 mod files;
@@ -184,6 +185,7 @@ impl PolicyRules {
         match self.name {
             Policy::Compatible => flags,
             Policy::Strict => flags & !strict::refused(mechanism),
+            Policy::Cnsa2 => flags & !cnsa2::refused(mechanism),
         }
     }
 
@@ -208,7 +210,9 @@ impl PolicyRules {
     fn pins(&self, pins: PinRules) -> PinRules {
         match self.name {
             Policy::Compatible => pins,
-            Policy::Strict => PinRules { min_length: pins.min_length.max(strict::PIN), ..pins },
+            Policy::Strict | Policy::Cnsa2 => {
+                PinRules { min_length: pins.min_length.max(strict::PIN), ..pins }
+            }
         }
     }
 }
@@ -222,6 +226,8 @@ pub enum Policy {
     Compatible,
     /// Separates the roles of keys and refuses weak mechanisms.
     Strict,
+    /// As `Strict`, and allows only the algorithms of CNSA 2.0.
+    Cnsa2,
 }
 
 /// The handling of services that are not approved (FIPS 140-3).
@@ -233,6 +239,17 @@ pub enum Fips {
     Mark,
     /// The token refuses them.
     Enforce,
+}
+
+impl Policy {
+    /// Returns its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compatible => "compatible",
+            Self::Strict => "strict",
+            Self::Cnsa2 => "cnsa2",
+        }
+    }
 }
 
 impl Settings {
@@ -292,7 +309,9 @@ impl Settings {
         let bits =
             self.curves.iter().filter(|curve| curve.is_used_by(mechanism)).map(|curve| curve.group.bits());
         let of_curves = bits.clone().min().zip(bits.max());
-        let (mut least, most) = of_curves.unwrap_or(mechanism.sizes);
+        let of_row =
+            if self.policy.name == Policy::Cnsa2 { cnsa2::sizes(mechanism) } else { mechanism.sizes };
+        let (mut least, most) = of_curves.unwrap_or(of_row);
         if mechanism.key_type == Some(KeyType::RSA) {
             least = least.max(self.min_rsa_bits);
         }
@@ -329,9 +348,18 @@ impl Settings {
         self.policy.enforces_fips()
     }
 
-    /// Returns whether the policy is *strict*.
+    /// Fails with `MechanismParamInvalid` if the policy refuses the parameter of a mechanism.
+    pub(crate) fn check_parameter(&self, mechanism: &Mechanism) -> Result<()> {
+        match self.policy.name {
+            Policy::Compatible => Ok(()),
+            Policy::Strict => strict::check_parameter(mechanism),
+            Policy::Cnsa2 => cnsa2::check_parameter(mechanism),
+        }
+    }
+
+    /// Returns whether the rules of *strict* hold.
     pub fn is_strict(&self) -> bool {
-        self.policy.name == Policy::Strict
+        self.policy.name != Policy::Compatible
     }
 }
 

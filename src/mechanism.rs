@@ -35,7 +35,7 @@ pub mod tls;
 
 pub use flow::KeyFlow;
 pub use jeton_words::mechanism::{Mechanism, MechanismWord};
-pub use jeton_words::params::{AgreementKdf, HkdfSalt, Params};
+pub use jeton_words::params::{AgreementKdf, HkdfSalt, MuKey, Params};
 pub use jeton_words::shape::{KeyExchange, MacFunction, Shape};
 pub use row::{Action, Asymmetric, Derivation, MechanismRow, PointForm, Primitive, Standing, Wraps};
 

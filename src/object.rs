@@ -20,6 +20,7 @@ pub mod attribute;
 pub(crate) mod bits;
 pub(crate) mod built_in;
 pub(crate) mod clock;
+pub(crate) mod cnsa2;
 pub(crate) mod computed;
 pub(crate) mod fips;
 pub(crate) mod key;

@@ -8,12 +8,12 @@ use jeton_words::session::Access;
 use jeton_words::token::Function;
 use tracing::warn;
 
-use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
-use crate::config::{LEAST_RSA_BITS, fips as approvals, strict as policy};
+use crate::backend::{Direction, Encryption, Hash, PrivateKey, PublicParts, Scheme};
+use crate::config::{LEAST_RSA_BITS, fips as approvals};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
-use crate::mechanism::{Action, MacFunction, Mechanism, Params, row_of, rule, scheme};
+use crate::mechanism::{Action, MacFunction, Mechanism, MuKey, Params, row_of, rule, scheme};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::policy::Rights;
@@ -210,13 +210,21 @@ impl Session {
 
     /// `C_DigestInit`
     pub(crate) fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
-        let Action::Digest(hash) = row_of(mechanism.info).action else { return Err(Error::MechanismInvalid) };
+        let (token, rights) = (&self.token, self.rights());
+        let epoch = match row_of(mechanism.info).action {
+            Action::Digest(_) => 0,
+            Action::MlDsaMu => {
+                token.poll_occasionally()?;
+                token.epoch()
+            }
+            _ => return Err(Error::MechanismInvalid),
+        };
         let digest = &mut self.operations.digest;
         digest.end_saved();
-        if !digest.rearm(mechanism.info, NO_KEY, 0, |_, kept| Ok(kept.same(&mechanism.params)))? {
-            check_offered(&self.token, mechanism)?;
-            let engine = Digesting::new(self.token.provider(), hash);
-            digest.start(&self.token, mechanism, None, Reuse::Epoch(0), engine)?;
+        if !digest.rearm(mechanism.info, NO_KEY, epoch, |_, kept| Ok(kept.same(&mechanism.params)))? {
+            check_offered(token, mechanism)?;
+            let engine = digesting(token, rights, mechanism)?;
+            digest.start(token, mechanism, None, Reuse::Epoch(epoch), engine)?;
         }
         Ok(())
     }
@@ -573,6 +581,27 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
+/// Returns the engine of a digest, or of the message representative of ML-DSA. The latter is
+/// computed from public values, so a private key needs no usage attribute and no login for its use.
+fn digesting(token: &ClientToken, rights: Rights, mechanism: &Mechanism) -> Result<Digesting> {
+    let provider = token.provider();
+    match (row_of(mechanism.info).action, &mechanism.params) {
+        (Action::Digest(hash), _) => Ok(Digesting::new(provider, hash)),
+        (_, Params::MuGen { key: MuKey::Hash(tr), context }) => Digesting::of_mu(provider, tr, context),
+        (_, Params::MuGen { key: MuKey::Object(key), context }) => {
+            let object = token.key_object(rights, *key)?;
+            require(object.object_type().is_key(), Error::KeyHandleInvalid)?;
+            require(object.allows(mechanism.info.id), Error::MechanismInvalid)?;
+            let half = key::public_half(object.attributes(), object.object_type(), provider);
+            let Ok(PublicParts::MlDsa { key, .. }) = half else { return Err(Error::KeyTypeInconsistent) };
+            let mut tr = [0; 64];
+            provider.digest.hash(Hash::Shake256, &key, &mut tr)?;
+            Digesting::of_mu(provider, &tr, context)
+        }
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
 /// Looks up a key that a session with these rights may use with this mechanism. It first loads
 /// changes of other processes, at most once a second. It is for functions that have no `Init`
 /// function.
@@ -635,8 +664,8 @@ fn find_permitted(
         fips::permit(mechanism, object.attributes())?;
     }
     if token.settings.is_strict() {
-        policy::check_parameter(mechanism)?;
-        strict::usable(&object)?;
+        token.settings.check_parameter(mechanism)?;
+        strict::usable(&object, token.settings.policy.name)?;
     }
     Ok(object)
 }

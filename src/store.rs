@@ -162,6 +162,8 @@ pub(crate) struct Inspection {
     /// The damage, one sentence each; empty if there is none. If too many objects are damaged,
     /// the last sentence gives the number of damaged objects that the list leaves out.
     pub(crate) damage: Vec<String>,
+    /// The labels and types of the first keys that CNSA 2.0 lacks; empty without the token key.
+    pub(crate) outside_cnsa2: Vec<String>,
 }
 
 /// The work of [`Store::transact`]. Returns the new state; `None` if it has changed nothing.

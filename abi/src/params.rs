@@ -166,6 +166,7 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::Eddsa => whole(&table::EDDSA, parameter, sign::eddsa),
             Shape::SignContext => whole(&table::SIGN_CONTEXT, parameter, sign::context),
             Shape::HashSignContext => whole(&table::HASH_SIGN_CONTEXT, parameter, sign::hash_context),
+            Shape::MuGen => whole(&table::MU_GEN, parameter, sign::mu_gen),
             Shape::Length => sign::length(parameter),
             Shape::Gmac => cipher::gmac(parameter),
             Shape::Pss => rsa::pss(parameter),

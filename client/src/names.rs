@@ -70,6 +70,13 @@ pub const fn is_secret(id: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(id, sys::CKA_VALUE | sys::CKA_SEED | sys::CKA_PRIVATE_EXPONENT..=sys::CKA_COEFFICIENT)
 }
 
+/// The mechanisms of PKCS#11 3.3, which its headers do not have yet.
+pub const CKM_ML_DSA_EXTERNAL_MU: CK_MECHANISM_TYPE =
+    MechanismType::ML_DSA_EXTERNAL_MU.0 as CK_MECHANISM_TYPE;
+/// Computes the message representative that [`CKM_ML_DSA_EXTERNAL_MU`] signs.
+pub const CKM_ML_DSA_EXTERNAL_MU_GEN: CK_MECHANISM_TYPE =
+    MechanismType::ML_DSA_EXTERNAL_MU_GEN.0 as CK_MECHANISM_TYPE;
+
 /// Returns the mechanism with this name, with or without the prefix `CKM_`.
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 pub fn mechanism_called(name: &str) -> Option<CK_MECHANISM_TYPE> {

@@ -8,8 +8,8 @@ pub struct Demand {
     pub demand: &'static str,
     /// Parts with "; " between them, each of one of three kinds. "case: " and a text: the checks
     /// whose title contains it, like those that `--only` selects. "test: ", the path of a file of
-    /// the tree, "::" and a test in it. "reason: " and why no check answers; a reason that begins
-    /// with "open" is a difference from the standard.
+    /// the tree, "::" and a test in it. "reason: " and why no check answers, or why Jeton differs
+    /// from the standard.
     answers: &'static str,
 }
 

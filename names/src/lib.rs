@@ -25,6 +25,10 @@ mod source {
     /// NSS defined this number. The standard has no number for it.
     pub(crate) const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
 
+    /// The first mechanisms of PKCS#11 3.3. No published header has them yet.
+    pub(crate) const CKM_ML_DSA_EXTERNAL_MU_GEN: CK_MECHANISM_TYPE = 0x403b;
+    pub(crate) const CKM_ML_DSA_EXTERNAL_MU: CK_MECHANISM_TYPE = 0x403c;
+
     /// Marks a secret key that contains bytes of an unreadable key. It is 1 if the key comes from a
     /// concatenation, and 2 after other derivations that copy bytes. Only Jeton's core sets it
     /// (`src/functions/derive/guard.rs`).

@@ -3,6 +3,7 @@
 
 use cryptoki_sys::*;
 
+use crate::source::{CKM_ML_DSA_EXTERNAL_MU, CKM_ML_DSA_EXTERNAL_MU_GEN};
 use crate::structs::Parameter;
 
 /// Returns what the parameter of a mechanism is; [`Parameter::None`] for an unknown one. `fixed` is
@@ -57,6 +58,7 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         | CKM_DES3_CBC
         | CKM_DES3_CBC_PAD => P::Bytes,
         CKM_ML_DSA
+        | CKM_ML_DSA_EXTERNAL_MU
         | CKM_HASH_ML_DSA_SHA224..=CKM_HASH_ML_DSA_SHAKE256
         | CKM_SLH_DSA
         | CKM_HASH_SLH_DSA_SHA224..=CKM_HASH_SLH_DSA_SHAKE256 => P::SignContext,
@@ -67,6 +69,7 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         CKM_ECDH_AES_KEY_WRAP | CKM_ECDH_COF_AES_KEY_WRAP | CKM_ECDH_X_AES_KEY_WRAP => P::EcdhAesWrap,
         CKM_ECDH1_DERIVE | CKM_ECDH1_COFACTOR_DERIVE => P::Ecdh,
         CKM_HASH_ML_DSA | CKM_HASH_SLH_DSA => P::HashSignContext,
+        CKM_ML_DSA_EXTERNAL_MU_GEN => P::MuGen,
         CKM_HKDF_DERIVE | CKM_HKDF_DATA => P::Hkdf,
         CKM_SP800_108_COUNTER_KDF | CKM_SP800_108_DOUBLE_PIPELINE_KDF => P::Sp800_108,
         CKM_TLS_MASTER_KEY_DERIVE | CKM_TLS_MASTER_KEY_DERIVE_DH => P::TlsMaster,

@@ -188,6 +188,8 @@ pub const AAD: u64 = 4 << 20;
 /// The greatest length in bytes of a context of EdDSA (RFC 8032, 5.1), ML-DSA (FIPS 204, 5.2) and
 /// SLH-DSA (FIPS 205, 10.2).
 pub const CONTEXT: u64 = 255;
+/// The length of the hash of an ML-DSA public key in bytes (FIPS 204, algorithm 6: `tr`).
+pub const TR: u64 = 64;
 /// The greatest length of a peer's public key in bytes. A point of P-521 in a DER octet string has
 /// 136.
 pub const PEER: u64 = 256;
@@ -364,6 +366,21 @@ layout!(SIGN_CONTEXT: CK_SIGN_ADDITIONAL_CONTEXT { pContext[ulContextLen; CONTEX
 layout!(HASH_SIGN_CONTEXT: CK_HASH_SIGN_ADDITIONAL_CONTEXT { pContext[ulContextLen; CONTEXT], } {
     hedgeVariant = HEDGE, hash = Value::Hash
 });
+
+/// `CK_MU_GEN_PARAMS` of PKCS#11 3.3: the key, or the hash of a public key, and the context.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(windows, repr(C, packed))]
+#[cfg_attr(not(windows), repr(C))]
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub struct MuGen {
+    pub key: NativeUlong,
+    pub tr: *mut CK_BYTE,
+    pub tr_len: NativeUlong,
+    pub context: *mut CK_BYTE,
+    pub context_len: NativeUlong,
+}
+
+layout!(MU_GEN: MuGen { tr[tr_len; TR], context[context_len; CONTEXT], } { key = Value::Object });
 layout!(ECDH: CK_ECDH1_DERIVE_PARAMS { pSharedData[ulSharedDataLen; DATA], pPublicData[ulPublicDataLen; PEER], } {
     kdf = KDF
 });
@@ -570,6 +587,7 @@ parameters! {
     Eddsa: EDDSA,
     SignContext: SIGN_CONTEXT,
     HashSignContext: HASH_SIGN_CONTEXT,
+    MuGen: MU_GEN,
     Ecdh: ECDH,
     EcdhAesWrap: ECDH_AES_WRAP,
     Hkdf: HKDF,

@@ -74,6 +74,8 @@ pub struct Facts {
     pub has_user_pin: bool,
     /// The ID of the sealing key that the PINs need; `None` if they need none.
     pub sealing_key: Option<String>,
+    /// The labels and types of the keys that CNSA 2.0 lacks; empty without a PIN.
+    pub outside_cnsa2: Vec<String>,
 }
 
 /// A PIN and its owner.
@@ -208,6 +210,7 @@ pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -
         state: header.change.0,
         has_user_pin: !header.user.record.is_empty(),
         sealing_key: seal::sealing_id(&header.so.record).map(sealing_key::text),
+        outside_cnsa2: found.outside_cnsa2,
     })
 }
 

@@ -310,6 +310,7 @@ fn summary_of(header: &Header) -> Facts {
         state: header.change.0,
         has_user_pin: !header.user.record.is_empty(),
         sealing_key: None,
+        outside_cnsa2: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::{Error, Result, require};
 use crate::gate::Permit;
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params, row_of};
+use crate::object::attribute::ObjectTypes;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -92,7 +93,7 @@ impl Module {
         if row_of(mechanism.info).action == Action::Derive(Derivation::PublicKey) {
             return self.derive_public(session, mechanism, base, template).map(Derived::Key);
         }
-        let base = find_derivable(&token, rights, mechanism, base)?;
+        let base = find_base(&token, rights, mechanism, base)?;
         let Action::Derive(derivation) = row_of(mechanism.info).action else {
             return Err(Error::MechanismInvalid);
         };
@@ -233,6 +234,27 @@ impl<'a> Work<'a> {
         let object = self.find_derivable(handle)?;
         require(object.object_type().is_secret(), Error::KeyTypeInconsistent)?;
         key::secret(object.attributes()).map(Secret::from)
+    }
+}
+
+/// Looks up the base of a derivation. PKCS#11 3.2, "HKDF derive": a data object "which has the same
+/// size as the underlying hash function" can be extracted. It has no usage attribute.
+fn find_base(
+    token: &ClientToken,
+    rights: Rights,
+    mechanism: &Mechanism,
+    handle: ObjectHandle,
+) -> Result<Arc<Object>> {
+    let Params::Hkdf { extract: true, hash, .. } = &mechanism.params else {
+        return find_derivable(token, rights, mechanism, handle);
+    };
+    match token.key_object(rights, handle)? {
+        data if data.object_type() == ObjectTypes::DATA => {
+            token.settings.check_parameter(mechanism)?;
+            let len = data.attributes().bytes(A::VALUE).map_or(0, <[u8]>::len);
+            if len == hash.len() { Ok(data) } else { Err(Error::KeySizeRange) }
+        }
+        _ => find_derivable(token, rights, mechanism, handle),
     }
 }
 

@@ -44,6 +44,7 @@ impl Module {
             if token.settings.enforces_fips() {
                 fips::check_parameter(mechanism)?;
             }
+            token.settings.check_parameter(mechanism)?;
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
             let attributes = match row_of(mechanism.info).action {
                 Action::GenerateParameters => {
@@ -128,7 +129,13 @@ impl Module {
                         Action::GeneratePairFromExtraBits => extra_bits::generate(&spec, provider),
                         _ => provider.keys.generate(&spec),
                     };
-                    make::put_pair(public, private, parts.map_err(key::refused)?, id)
+                    let parts = parts.map_err(|error| match (&spec, error) {
+                        // PKCS#11 3.2, "PKCS #1 RSA key pair generation": an exponent that cannot
+                        // be used.
+                        (PairSpec::Rsa { .. }, Error::DataInvalid) => Error::TemplateInconsistent,
+                        (_, error) => key::refused(error),
+                    })?;
+                    make::put_pair(public, private, parts, id)
                 })
             };
             if self.is_asynchronous(session)? {

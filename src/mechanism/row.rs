@@ -141,6 +141,7 @@ impl MechanismRow {
                         | P::RsaPkcs1
                         | P::RsaPss
                         | P::Digest(_)
+                        | P::MlDsaMu
                         | P::HashMlDsa
                         | P::HashSlhDsa
                         | P::Stateful(_),
@@ -245,6 +246,8 @@ pub enum Wraps {
 pub enum Action {
     /// Digests a message.
     Digest(Hash),
+    /// Computes the message representative of ML-DSA.
+    MlDsaMu,
     /// Signs and verifies. If there is a hash, it is applied to the message first.
     Sign(Primitive, Option<Hash>),
     /// Computes and verifies message authentication codes.
@@ -284,6 +287,8 @@ pub enum Primitive {
     Digest(&'static Scheme),
     Eddsa,
     MlDsa,
+    /// ML-DSA of a message representative.
+    MlDsaMu,
     /// HashML-DSA. The row or the parameter names the hash.
     HashMlDsa,
     SlhDsa,

@@ -106,6 +106,9 @@ fn post_quantum(primitive: Primitive, row: Option<Hash>, params: &Params) -> Res
         (Primitive::MlDsa, None) | (Primitive::HashMlDsa, Some(_)) => {
             Scheme::MlDsa { hash, context, deterministic }
         }
+        // PKCS#11 3.3, "ExternalMu-ML-DSA Signature": "ulContextLen will be zero". The mu has the
+        // context.
+        (Primitive::MlDsaMu, None) if context.is_empty() => Scheme::MlDsaMu { deterministic },
         (Primitive::SlhDsa, None) | (Primitive::HashSlhDsa, Some(_)) => {
             Scheme::SlhDsa { hash, context, deterministic }
         }
@@ -113,6 +116,7 @@ fn post_quantum(primitive: Primitive, row: Option<Hash>, params: &Params) -> Res
     };
     Ok((scheme, row))
 }
+
 /// Returns the EdDSA scheme (PKCS#11 3.2, table "Mapping to RFC 8032 signature schemes"). The token
 /// hashes the message of the `ph` forms.
 fn eddsa(params: &Params, curve: EdwardsCurve) -> Result<(Scheme, Option<Hash>)> {

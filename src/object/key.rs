@@ -9,7 +9,7 @@ use super::key_type::KeyTypeRow;
 use super::required::{self, bytes, value};
 use super::validation::{self, Flaw};
 use super::value::Value;
-use crate::backend::{PairSpec, PrivateKey, PrivateParts, Provider, PublicParts};
+use crate::backend::{PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaPrivate};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 
@@ -86,6 +86,13 @@ pub(crate) fn check(
         let key = provider.keys.private(&parts).map_err(refused)?;
         if let PrivateParts::MlKem { .. } = parts {
             with_wiped_frame(|| check_decapsulation(&*key, provider)).map_err(refused)?;
+        }
+        // PKCS#11 3.2, "RSA private key objects": "tokens MUST also store CKA_PUBLIC_EXPONENT". The
+        // backend finds it if the template lacks it.
+        if let (PrivateParts::Rsa(RsaPrivate { e: None, .. }), PublicParts::Rsa { e, .. }) =
+            (&parts, key.public().map_err(refused)?)
+        {
+            attributes.put(A::PUBLIC_EXPONENT, Value::Bytes(e[..].into()));
         }
         return (row.normalise)(attributes, parts);
     }

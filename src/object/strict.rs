@@ -6,7 +6,8 @@ use super::key_type::KeyTypeRow;
 use super::required::refused;
 use super::template::Template;
 use super::value::{self, Value};
-use super::{Attributes, Object, key};
+use super::{Attributes, Object, cnsa2, key};
+use crate::config::Policy;
 use crate::config::strict::{ROLES, TEMPLATES, roles};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
@@ -28,12 +29,12 @@ pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Opt
 
 /// Fails unless a new object follows the policy: a private or secret key has at most one role, and
 /// each key has a safe size.
-pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
+pub(crate) fn admit(attributes: &Attributes, policy: Policy) -> Result<()> {
     let Some(object_type) = attributes.object_type() else { return Ok(()) };
     if object_type.is_hidden() {
         one_role(|id| attributes.flag(id) == Some(true), Error::TemplateInconsistent)?;
     }
-    sized(attributes)
+    sized(attributes, policy)
 }
 
 /// Fails unless a key that another key makes gets its role from there ([`Source::permits`]).
@@ -108,12 +109,12 @@ pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()
 /// Fails if the policy allows no use of this key. A key of an older store, or a key that was made
 /// under the policy *compatible*, may have several roles. Such a key is unusable until the user
 /// removes all roles but one.
-pub(crate) fn usable(object: &Object) -> Result<()> {
+pub(crate) fn usable(object: &Object, policy: Policy) -> Result<()> {
     let has = |id| object.attributes().flag(id) == Some(true);
     if object.object_type().is_hidden() {
         one_role(has, Error::KeyFunctionNotPermitted)?;
     }
-    sized(object.attributes())
+    sized(object.attributes(), policy)
 }
 
 /// Fails with this error if the usages belong to several roles.
@@ -148,9 +149,12 @@ fn entry(template: Option<&Value>, id: A) -> Option<&Value> {
     entries.iter().find(|(known, _)| *known == id).map(|(_, value)| value)
 }
 
-fn sized(attributes: &Attributes) -> Result<()> {
+fn sized(attributes: &Attributes, policy: Policy) -> Result<()> {
     match attributes.object_type() {
         Some(object_type) if object_type.is_key() => {
+            if policy == Policy::Cnsa2 {
+                cnsa2::check(attributes)?;
+            }
             (KeyTypeRow::of_object(attributes)?.check_strict)(attributes)
         }
         _ => Ok(()),

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 pub struct Digesting {
     provider: &'static Provider,
     hash: Hash,
+    /// The bytes before the message.
+    prefix: Box<[u8]>,
     hasher: Option<Box<dyn Hasher>>,
     /// True if no data was processed since the caller saved or restored the state.
     saved: bool,
@@ -17,12 +19,40 @@ pub struct Digesting {
 impl Digesting {
     /// Prepares a digest with this hash. The message has no data yet.
     pub(crate) fn new(provider: &'static Provider, hash: Hash) -> Self {
-        Self { provider, hash, hasher: None, saved: false }
+        Self::after(provider, hash, Box::default())
     }
 
-    fn digest(&self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+    /// Prepares the message representative of ML-DSA (FIPS 204, algorithm 7, line 6, and algorithm
+    /// 2, line 10). `tr` is the hash of the public key.
+    pub(super) fn of_mu(provider: &'static Provider, tr: &[u8], context: &[u8]) -> Result<Self> {
+        let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
+        Ok(Self::after(provider, Hash::Shake256, [tr, &[0, len], context].concat().into()))
+    }
+
+    fn after(provider: &'static Provider, hash: Hash, prefix: Box<[u8]>) -> Self {
+        Self { provider, hash, prefix, hasher: None, saved: false }
+    }
+
+    /// Returns the state of the message so far.
+    fn hasher(&mut self) -> Result<&mut Box<dyn Hasher>> {
+        if self.hasher.is_none() {
+            let mut hasher = self.provider.digest.start(self.hash)?;
+            hasher.update(&self.prefix)?;
+            self.hasher = Some(hasher);
+        }
+        self.hasher.as_mut().ok_or(Error::GeneralError)
+    }
+
+    fn digest(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
         let place = place(out, self.hash.len())?;
-        self.provider.digest.hash(self.hash, data, place)?;
+        if self.prefix.is_empty() {
+            self.provider.digest.hash(self.hash, data, place)?;
+        } else {
+            let message = self.hasher()?;
+            let outcome = message.update(data).and_then(|()| message.finish(place));
+            self.forget();
+            outcome?;
+        }
         Ok(place.len())
     }
 
@@ -37,10 +67,7 @@ impl Digesting {
 impl Absorb for Digesting {
     fn update(&mut self, data: &[u8]) -> Result<()> {
         self.saved = false;
-        if self.hasher.is_none() {
-            self.hasher = Some(self.provider.digest.start(self.hash)?);
-        }
-        self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
+        self.hasher()?.update(data)
     }
 
     fn collects(&self) -> bool {
@@ -50,7 +77,8 @@ impl Absorb for Digesting {
 
 impl Engine for Digesting {
     fn forget(&mut self) {
-        if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
+        let resets = self.prefix.is_empty();
+        if self.hasher.as_mut().is_some_and(|hasher| !resets || hasher.reset().is_err()) {
             self.hasher = None;
         }
     }

@@ -227,7 +227,7 @@ impl Token {
     ) -> Result<Object> {
         rights.make(&attributes)?;
         if self.settings.is_strict() {
-            strict::admit(&attributes)?;
+            strict::admit(&attributes, self.settings.policy.name)?;
         }
         if self.settings.enforces_fips() {
             fips::admit(&attributes)?;

@@ -209,6 +209,9 @@ fn ml_dsa_signatures_verify_in_each_backend() {
         let spec = PairSpec::MlDsa { set, seed: None };
         let schemes = [rows(None, vec![]), rows(None, bytes(MlDsa::MAX_CONTEXT))].concat();
         signs(&spec, &schemes, &[vec![], bytes(1000)]);
+        let of_mu = [(true, Repeats::Always), (false, Repeats::Never)]
+            .map(|(deterministic, repeats)| (Scheme::MlDsaMu { deterministic }, repeats));
+        signs(&spec, &of_mu, &[bytes(64)]);
     }
     for (set, hash) in [
         (MlDsa::MlDsa44, Hash::Sha256),

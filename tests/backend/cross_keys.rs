@@ -249,6 +249,8 @@ fn wrong_contexts_and_digests_are_refused() {
         (&ed448, context448, vec![], Error::MechanismParamInvalid),
         (&ed25519, context25519(true, &empty), bytes(63), Error::DataLenRange),
         (&ml_dsa, hashed, bytes(31), Error::DataLenRange),
+        (&ml_dsa, Scheme::MlDsaMu { deterministic: true }, bytes(63), Error::DataLenRange),
+        (&ml_dsa, Scheme::MlDsaMu { deterministic: true }, bytes(65), Error::DataLenRange),
     ] {
         for provider in Provider::ALL {
             let (_, private) = provider.keys.generate(spec).unwrap();

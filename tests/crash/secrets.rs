@@ -435,7 +435,7 @@ fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
         Action::Generate | Action::GenerateParameters => false,
         Action::GeneratePair | Action::GeneratePairFromExtraBits => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,
-        Action::Digest(_) => key_type == Some(KeyType::GENERIC_SECRET),
+        Action::Digest(_) | Action::MlDsaMu => key_type == Some(KeyType::GENERIC_SECRET),
         _ => true,
     }
 }

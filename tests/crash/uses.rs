@@ -9,7 +9,7 @@ use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{
-    Action, AgreementKdf, Asymmetric, Derivation, MechanismRow, Primitive, Shape, row_of,
+    Action, AgreementKdf, Asymmetric, Derivation, MechanismRow, MuKey, Primitive, Shape, row_of,
 };
 
 use crate::prelude::*;
@@ -46,7 +46,7 @@ impl Fixture<'_> {
             Action::Encrypt(_) => self.wrap(&mechanism),
             Action::Derive(derivation) => self.derive(&mechanism, derivation),
             Action::Encapsulate => self.encapsulate(&mechanism),
-            Action::Digest(_) => self.digest(&mechanism),
+            Action::Digest(_) | Action::MlDsaMu => self.digest(&mechanism),
             _ => Err(Error::MechanismInvalid),
         }
     }
@@ -259,6 +259,7 @@ impl Fixture<'_> {
             Shape::HashSignContext => {
                 Params::SignContext { deterministic: true, context: bytes(3), hash: Some(Hash::Sha256) }
             }
+            Shape::MuGen => Params::MuGen { key: MuKey::Hash(bytes(64)), context: bytes(3) },
             Shape::Pss => Params::Pss { hash, mgf: hash, salt_len: hash.len() },
             Shape::Oaep => Params::Oaep { hash, mgf: hash, label: bytes(3) },
             Shape::RsaAesWrap => Params::RsaAesWrap { aes_bits: 256, hash, mgf: hash, label: bytes(3) },
@@ -339,6 +340,7 @@ fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
         (Primitive::RsaRaw, _) => 256,
         (Primitive::RsaPkcs1 | Primitive::RsaPss | Primitive::Digest(_), None) => 32,
         (Primitive::HashMlDsa | Primitive::HashSlhDsa, None) => 32,
+        (Primitive::MlDsaMu, _) => 64,
         _ => 1000,
     }
 }

@@ -129,10 +129,19 @@ fn a_private_key_has_the_known_public_key_info() {
         assert_eq!(client.create(session, &p256().and(&wrong)), refused);
         assert_eq!(client.copy(session, key, &wrong), refused);
         assert_eq!(client.set(session, key, &wrong), Err(Error::AttributeValueInvalid));
-        // Without the public exponent the public key is unknown.
+    });
+}
+
+/// PKCS#11 3.2, "RSA private key objects": "tokens MUST also store CKA_PUBLIC_EXPONENT".
+#[test]
+fn an_rsa_key_without_its_public_exponent_gets_it() {
+    each_user(|client, session| {
+        let whole = client.create(session, &RSA.private).expect("a key");
         let bare = RSA.private.clone().without(A::PUBLIC_EXPONENT);
         let bare = client.create(session, &bare).expect("a key");
-        assert_eq!(client.read(session, bare, A::PUBLIC_KEY_INFO), Ok(vec![]));
+        assert_eq!(client.read(session, bare, A::PUBLIC_EXPONENT), Ok(vec![1, 0, 1]));
+        let info = |key| client.read(session, key, A::PUBLIC_KEY_INFO).expect("a public key");
+        assert_eq!(info(bare), info(whole));
     });
 }
 

@@ -98,6 +98,30 @@ fn hkdf(extract: bool, expand: bool) -> Params {
     Params::Hkdf { extract, expand, hash: Hash::Sha256, salt, info }
 }
 
+/// PKCS#11 3.2, "HKDF derive": the input may be "a data object which has the same size as the
+/// underlying hash function".
+#[test]
+fn hkdf_extracts_from_a_data_object_as_from_a_key() {
+    each_user(|client, session| {
+        let object = |bytes: &[u8]| {
+            let template = Attributes::of(ObjectClass::DATA).bytes(A::VALUE, bytes);
+            client.create(session, &template).expect("an object")
+        };
+        let (data, key) = (object(&[7; 32]), base(client, session, KeyType::HKDF, &[7; 32]));
+        let template = none().number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0).number(A::VALUE_LEN, 40);
+        let made = |params, from| value(client, session, (M::HKDF_DERIVE, params), from, &template);
+        let expected = made(hkdf(true, true), key).expect("a key");
+        assert_eq!(made(hkdf(true, true), data), Ok(expected));
+        // Another length, no extraction, and another derivation.
+        for len in [0, 31, 33] {
+            assert_eq!(made(hkdf(true, true), object(&vec![7; len])), Err(Error::KeySizeRange));
+        }
+        assert_eq!(made(hkdf(false, true), data), Err(Error::KeyHandleInvalid));
+        let hashed = (M::SHA256_KEY_DERIVATION, Params::None);
+        assert_eq!(value(client, session, hashed, data, &template), Err(Error::KeyHandleInvalid));
+    });
+}
+
 fn counter(fields: Vec<Field>) -> Params {
     let iteration = Field::Iteration(Some(Number { little_endian: false, len: 4 }));
     let fields = [vec![iteration], fields].concat();

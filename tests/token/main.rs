@@ -10,12 +10,14 @@ mod attribute_values;
 mod audit;
 mod backends;
 mod built_in;
+mod cnsa2;
 mod computed;
 mod configuration;
 mod defaults;
 mod derive;
 mod dh;
 mod dsa;
+mod external_mu;
 mod files;
 #[cfg(feature = "fips")]
 mod fips;

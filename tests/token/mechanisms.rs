@@ -108,6 +108,9 @@ fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
         (P::Digest(_), Some(_)) => long(CURVES, false),
         (P::Eddsa, _) => long(EDWARDS, true),
         (P::MlDsa, _) => long(ML_DSA, false),
+        (P::MlDsaMu, _) => {
+            vec![case(ML_DSA, Params::None, 64, false), case(ML_DSA, in_context(true, b"", None), 64, true)]
+        }
         (P::SlhDsa, _) => long(SLH_DSA, false),
         (P::HashMlDsa, Some(_)) => {
             let context = in_context(true, b"a context", None);
@@ -233,6 +236,7 @@ fn every_row_of_the_table_has_a_case() {
             Action::GeneratePair if row.id == M::HSS_KEY_PAIR_GEN => continue,
             Action::GeneratePair | Action::GeneratePairFromExtraBits => generating.contains(&row.id),
             Action::Digest(_) => digesting.contains(&row.id),
+            Action::MlDsaMu => row.id == crate::external_mu::GENERATION,
             Action::GenerateParameters => [M::DH_PKCS_PARAMETER_GEN, M::DSA_PARAMETER_GEN].contains(&row.id),
             Action::Otp => row.id == M::HOTP,
         };
@@ -275,7 +279,7 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
             Action::Encrypt(_) => flag::WRAP | flag::UNWRAP,
             Action::Derive(_) => flag::DERIVE,
             Action::Encapsulate => flag::ENCAPSULATE | flag::DECAPSULATE,
-            Action::Digest(_) => flag::DIGEST,
+            Action::Digest(_) | Action::MlDsaMu => flag::DIGEST,
             Action::Generate => flag::GENERATE,
             Action::GeneratePair | Action::GeneratePairFromExtraBits => flag::GENERATE_KEY_PAIR,
             Action::GenerateParameters => flag::GENERATE,

@@ -32,6 +32,7 @@ fn parameters_must_fit_the_mechanism() {
     let prehashed = Params::Eddsa { prehash: true, context: long() };
     let in_context = Params::Eddsa { prehash: false, context: long() };
     let unnamed = Params::SignContext { deterministic: true, context: Box::default(), hash: None };
+    let within = Params::SignContext { deterministic: true, context: [7][..].into(), hash: None };
     let too_long = Params::SignContext { deterministic: true, context: long(), hash: None };
     for (id, params, key) in [
         (M::RSA_PKCS_PSS, Params::None, rsa),
@@ -43,6 +44,8 @@ fn parameters_must_fit_the_mechanism() {
         (M::HASH_ML_DSA, unnamed, ml_dsa),
         (M::HASH_ML_DSA, Params::None, ml_dsa),
         (M::ML_DSA, too_long, ml_dsa),
+        // The context is in the mu.
+        (M::ML_DSA_EXTERNAL_MU, within, ml_dsa),
         (M::ML_DSA, pss(Hash::Sha256, 32), ml_dsa),
     ] {
         let mechanism = Mechanism { params, ..plain(id) };

@@ -152,7 +152,7 @@ fn numbers(numbers: &[u64]) -> Vec<u8> {
 }
 
 /// Returns the template of a private key with levels of these types.
-fn levels(types: &[(u64, u64)]) -> Attributes {
+pub fn levels(types: &[(u64, u64)]) -> Attributes {
     let (lms, ots): (Vec<_>, Vec<_>) = types.iter().copied().unzip();
     none()
         .number(A::HSS_LEVELS, types.len() as u64)

@@ -23,6 +23,22 @@ fn a_short_scalar_is_wrapped_at_full_length() {
     });
 }
 
+/// PKCS#11 3.2, "Wrapping/unwrapping private keys": a key without one of the numbers of
+/// RSAPrivateKey.
+#[test]
+fn an_rsa_key_that_lacks_a_part_is_not_wrapped() {
+    each_user(|client, session| {
+        let (by, _) = pair(client, session, Kind::Aes, &none());
+        let parts = [A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::EXPONENT_2, A::COEFFICIENT];
+        let whole = RSA.private.clone().and(&shown());
+        let bare = parts.into_iter().fold(whole.clone(), Attributes::without);
+        for (key, outcome) in [(whole, Ok(())), (bare, Err(Error::KeyNotWrappable))] {
+            let key = client.create(session, &key).expect("a key");
+            assert_eq!(client.wrap(session, &plain(M::AES_KEY_WRAP_KWP), by, key).map(drop), outcome);
+        }
+    });
+}
+
 /// PKCS #8 has the group, as `openssl pkey` reads it: `Dss-Parms` (RFC 3279, 2.3.2), `DHParameter`.
 #[test]
 fn a_private_key_of_a_group_is_wrapped_as_pkcs_8_and_unwrapped() {

@@ -460,7 +460,10 @@ fn tokens(
             Some(_) if info.so.sealing_key.is_some() && !has_sealing_key => {
                 skip("they need its sealing key");
             }
-            Some(login) => findings.extend(records(token, &info, login, notes)),
+            Some(login) => {
+                let is_cnsa2 = settings.get("policy.name").is_some_and(|name| name == "cnsa2");
+                findings.extend(records(token, &info, login, is_cnsa2, notes));
+            }
         }
         for problem in damage {
             let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
@@ -481,16 +484,34 @@ fn not_examined(info: &Info, reason: &str) -> String {
     format!("not examined: the encrypted records of the token {:?}: {reason}", info.label)
 }
 
-/// Decrypts every record of a copy of the token.
-fn records(token: &TokenFile, info: &Info, login: Login<'_>, notes: &mut Vec<String>) -> Option<Finding> {
+/// Decrypts every record of a copy of the token. Under the policy *cnsa2*, also returns a finding
+/// for each key that the policy refuses.
+fn records(
+    token: &TokenFile,
+    info: &Info,
+    login: Login<'_>,
+    is_cnsa2: bool,
+    notes: &mut Vec<String>,
+) -> Vec<Finding> {
     let copy = match token_file::copy(token) {
         Ok(copy) => copy,
         Err(reason) => {
             notes.push(not_examined(info, &reason.to_string()));
-            return None;
+            return Vec::new();
         }
     };
-    let reason = token_file::check(&copy, Some(login)).err()?;
+    let reason = match token_file::check(&copy, Some(login)) {
+        Ok(facts) if is_cnsa2 => {
+            let refused = facts.outside_cnsa2.into_iter().map(|key| {
+                let problem = format!("the policy cnsa2 refuses the key {key}");
+                let remedy = "generate a new one, and delete this one: jeton object delete".to_owned();
+                Finding::new("cnsa2", Some(token.path()), problem, remedy)
+            });
+            return refused.collect();
+        }
+        Ok(_) => return Vec::new(),
+        Err(reason) => reason,
+    };
     let (check, remedy) = if reason.cause() == Cause::WrongPin {
         (
             "wrong-pin",
@@ -499,7 +520,7 @@ fn records(token: &TokenFile, info: &Info, login: Login<'_>, notes: &mut Vec<Str
     } else {
         ("damaged", "jeton backup restore BACKUP, after this file is moved away")
     };
-    Some(Finding::new(check, Some(token.path()), reason.to_string(), remedy.to_owned()))
+    vec![Finding::new(check, Some(token.path()), reason.to_string(), remedy.to_owned())]
 }
 
 fn pins(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Vec<Finding> {

@@ -160,9 +160,20 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
     jeton::admin::configuration().map_err(core("read the configuration"))
 }
 
-/// Returns whether the policy of the configuration is *strict*.
+/// Returns the name of the policy of the configuration.
+fn policy() -> Result<String, Error> {
+    let found = configuration()?.into_iter().find(|(key, _)| *key == "policy.name");
+    Ok(found.map(|(_, name)| name).unwrap_or_default())
+}
+
+/// Returns whether the rules of the policy *strict* hold: *cnsa2* has them too.
 pub fn is_strict() -> Result<bool, Error> {
-    Ok(configuration()?.iter().any(|(key, value)| *key == "policy.name" && value == "strict"))
+    Ok(policy()? != "compatible")
+}
+
+/// Returns whether the policy of the configuration is *cnsa2*.
+pub fn is_cnsa2() -> Result<bool, Error> {
+    Ok(policy()? == "cnsa2")
 }
 
 /// Returns the library parameters with the cheapest key derivation that the configuration allows.

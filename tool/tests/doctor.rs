@@ -345,3 +345,20 @@ fn process_of_another_test() {
     jeton_child::say(&"ready");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("a pipe");
 }
+
+#[test]
+fn keys_that_the_policy_cnsa2_refuses_are_findings() {
+    let Some((tool, _)) = setup() else { return };
+    tool.ok("key generate --type ml-dsa-87 --label good");
+    tool.finds(&[]);
+    tool.write("conf", "[policy]\nname = 'cnsa2'\n");
+    let found = tool.finds(&["cnsa2"]);
+    let says = |row: &Value| row["problem"] == "the policy cnsa2 refuses the key \"key\" (CKK_EC)";
+    assert!(found.len() == 2 && found.iter().all(says), "{found:?}");
+    // `key generate` and `ca profiles` follow the policy.
+    tool.ok("key generate --type ml-dsa-87 --label other");
+    refused(&mut tool.command("key generate --type ec:p384 --label third"), "jeton mechanisms");
+    refused(&mut tool.command("key generate --type ml-dsa-65 --label third"), "jeton mechanisms");
+    let profiles = tool.ok("ca profiles");
+    assert!(profiles.contains("keys = [\"ml-dsa-87\"]") && !profiles.contains("\"ec:p256\""), "{profiles}");
+}

@@ -1,11 +1,13 @@
 //! The parameters that the mechanisms may have. The C interface makes no other ones from structs,
 //! so that another one in a message comes from a sender that is not our client.
 
-use jeton_names::structs::{AAD, CONTEXT, DATA, ITERATIONS, MAC, PASSWORD_LIMIT, PEER, PSS_SALT, TLS_BITS};
+use jeton_names::structs::{
+    AAD, CONTEXT, DATA, ITERATIONS, MAC, PASSWORD_LIMIT, PEER, PSS_SALT, TLS_BITS, TR,
+};
 
 use crate::cipher::{AeadScheme, CipherMode, CipherScheme};
 use crate::hash::Hash;
-use crate::params::{AgreementKdf, HkdfSalt, Params};
+use crate::params::{AgreementKdf, HkdfSalt, MuKey, Params};
 use crate::shape::{MacFunction, Shape};
 use crate::sp800_108::{Field, Kdf, Number};
 use crate::tls::{Randoms, TlsPrf};
@@ -42,6 +44,10 @@ pub fn fits(params: &Params, shape: Shape) -> bool {
         | (Shape::SignContext, Params::SignContext { context, hash: None, .. })
         | (Shape::HashSignContext, Params::SignContext { context, hash: Some(_), .. }) => {
             within(context, CONTEXT)
+        }
+        (Shape::MuGen, Params::MuGen { key, context }) => {
+            let is_hash = |hash: &[u8]| hash.len() as u64 == TR;
+            within(context, CONTEXT) && if let MuKey::Hash(hash) = key { is_hash(hash) } else { true }
         }
         (Shape::Oaep, Params::Oaep { hash, mgf, label }) => hashes(hash, mgf) && data(label),
         (Shape::RsaAesWrap, Params::RsaAesWrap { aes_bits, hash, mgf, label }) => {

@@ -175,6 +175,8 @@ const LIST: &[MechanismWord] = &[
     with(M::ECDH_X_AES_KEY_WRAP, Shape::EcdhAesWrap),
     plain(M::ML_DSA_KEY_PAIR_GEN),
     with(M::ML_DSA, Shape::SignContext),
+    with(M::ML_DSA_EXTERNAL_MU_GEN, Shape::MuGen),
+    with(M::ML_DSA_EXTERNAL_MU, Shape::SignContext),
     with(M::HASH_ML_DSA, Shape::HashSignContext),
     with(M::HASH_ML_DSA_SHA224, Shape::SignContext),
     with(M::HASH_ML_DSA_SHA256, Shape::SignContext),

@@ -12,7 +12,8 @@ use crate::shape::MacFunction;
 use crate::sp800_108::{Field, MAX_FIELDS};
 use crate::tls::{Randoms, TlsPrf};
 
-/// A mechanism's parameter, parsed.
+/// A mechanism's parameter, parsed. In a message it has the number of its variant: a new variant is the
+/// last one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "most fields have the names of the specification's structs")]
 pub enum Params {
@@ -245,6 +246,14 @@ pub enum Params {
         #[serde(with = "serde_bytes")]
         seed: Box<[u8]>,
     },
+    /// The message representative of ML-DSA.
+    MuGen {
+        /// The key that signs or verifies.
+        key: MuKey,
+        /// The context, at most 255 bytes.
+        #[serde(with = "serde_bytes")]
+        context: Box<[u8]>,
+    },
 }
 
 impl Params {
@@ -268,7 +277,9 @@ impl Params {
     /// functions that keep nothing, as derivations, count as 0.
     pub fn size(&self) -> usize {
         match self {
-            Self::Eddsa { context, .. } | Self::SignContext { context, .. } => context.len(),
+            Self::Eddsa { context, .. } | Self::SignContext { context, .. } | Self::MuGen { context, .. } => {
+                context.len()
+            }
             Self::Oaep { label, .. } => label.len(),
             Self::Cipher(CipherScheme::Aead { nonce, aad, .. }) => nonce.len() + aad.len(),
             Self::Gmac { iv, .. } => iv.len(),
@@ -325,7 +336,9 @@ impl Params {
     /// Returns the handles of the keys in the parameter.
     pub fn keys(&self) -> Vec<ObjectHandle> {
         match self {
-            Self::Key(key) | Self::Hkdf { salt: HkdfSalt::Key(key), .. } => vec![*key],
+            Self::Key(key)
+            | Self::Hkdf { salt: HkdfSalt::Key(key), .. }
+            | Self::MuGen { key: MuKey::Object(key), .. } => vec![*key],
             Self::Sp800_108 { fields, .. } => fields.iter().filter_map(Field::key).collect(),
             Self::IkePrf { new_key, .. } => new_key.iter().copied().collect(),
             Self::Ike1Prf { shared, previous, .. } => [*shared].into_iter().chain(*previous).collect(),
@@ -353,6 +366,15 @@ impl AgreementKdf {
             Self::X963(hash) | Self::OneStep(hash) => hash,
         }
     }
+}
+
+/// The key in `CK_MU_GEN_PARAMS`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MuKey {
+    /// A public or private key.
+    Object(ObjectHandle),
+    /// The hash of a public key (FIPS 204, algorithm 6: `tr`), which has 64 bytes.
+    Hash(#[serde(with = "serde_bytes")] Box<[u8]>),
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).

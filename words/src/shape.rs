@@ -48,6 +48,8 @@ pub enum Shape {
     SignContext,
     /// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
     HashSignContext,
+    /// `CK_MU_GEN_PARAMS`.
+    MuGen,
     /// `CK_RSA_PKCS_OAEP_PARAMS`.
     Oaep,
     /// `CK_RSA_AES_KEY_WRAP_PARAMS`.

@@ -6,7 +6,7 @@ use jeton_words::hash::Hash;
 use jeton_words::id::{AttributeType, MechanismType, ObjectHandle};
 use jeton_words::mechanism::{MECHANISMS, Mechanism, find};
 use jeton_words::message::{Generator, MessageParams};
-use jeton_words::params::{AgreementKdf, HkdfSalt, Params};
+use jeton_words::params::{AgreementKdf, HkdfSalt, MuKey, Params};
 use jeton_words::password::Password;
 use jeton_words::shape::{MacFunction, Shape};
 use jeton_words::sp800_108::{Field, Kdf, Number};
@@ -68,6 +68,7 @@ fn samples() -> Vec<Sample> {
         (Params::Eddsa { prehash: false, context: some() }, |shape| shape == Shape::Eddsa),
         (context(None), |shape| shape == Shape::SignContext),
         (context(Some(hash)), |shape| shape == Shape::HashSignContext),
+        (Params::MuGen { key: MuKey::Object(key), context: some() }, |shape| shape == Shape::MuGen),
         (Params::Oaep { hash, mgf, label: some() }, |shape| shape == Shape::Oaep),
         (Params::RsaAesWrap { aes_bits: 256, hash, mgf, label: some() }, |shape| shape == Shape::RsaAesWrap),
         (cipher(CipherScheme::AesEcb), |shape| shape == Shape::Cipher(CipherMode::AesEcb)),

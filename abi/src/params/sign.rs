@@ -1,13 +1,14 @@
 //! The parameters of signatures and MACs. The parameters of RSA are in the file `rsa.rs`.
 
 use cryptoki_sys::*;
-use jeton_names::structs::MAC;
+use jeton_names::structs::{MAC, MuGen, TR};
 use jeton_words::error::{Error, Result, require};
 use jeton_words::hash::Hash;
-use jeton_words::params::Params;
+use jeton_words::id::ObjectHandle;
+use jeton_words::params::{MuKey, Params};
 
 use super::{Parts, boolean, hash, named, read};
-use crate::number::wide;
+use crate::number::{object, wide};
 
 /// Whether signatures with a hedge variant are deterministic. PKCS#11 3.2, "ML-DSA Signature":
 /// `CKH_HEDGE_PREFERRED` leaves the choice to the token. This token then makes hedged signatures.
@@ -36,6 +37,18 @@ pub(super) fn hash_context(given: CK_HASH_SIGN_ADDITIONAL_CONTEXT, [context]: Pa
 fn sign_context(hedge: CK_HEDGE_TYPE, context: Box<[u8]>, hash: Option<Hash>) -> Result<Params> {
     let deterministic = named(&DETERMINISTIC, hedge)?;
     Ok(Params::SignContext { deterministic, context, hash })
+}
+
+/// Reads `CK_MU_GEN_PARAMS`. PKCS#11 3.3, "ExternalMu-ML-DSA generation": "If the key handles is
+/// empty then then a TR is expected".
+pub(super) fn mu_gen(given: MuGen, [hash, context]: Parts<2>) -> Result<Params> {
+    let key = match object(given.key) {
+        ObjectHandle(0) => MuKey::Hash(hash),
+        key => MuKey::Object(key),
+    };
+    let has_key = if let MuKey::Hash(hash) = &key { hash.len() as u64 == TR } else { true };
+    require(has_key, Error::MechanismParamInvalid)?;
+    Ok(Params::MuGen { key, context })
 }
 
 /// Reads `CK_MAC_GENERAL_PARAMS`.

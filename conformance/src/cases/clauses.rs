@@ -5,6 +5,7 @@
 //! the answer. `conformance/tests/jeton.rs` expects a fixed answer from Jeton.
 
 use cryptoki_sys::*;
+use jeton_client::names::{CKM_ML_DSA_EXTERNAL_MU, CKM_ML_DSA_EXTERNAL_MU_GEN};
 use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Session, Structure};
 use jeton_names::parameter::parameter;
 use jeton_names::structs::Parameter;
@@ -25,6 +26,10 @@ use crate::fixture::{
 /// mechanism.
 const NO_PARTS: &[CK_RV] =
     &[CKR_OPERATION_NOT_INITIALIZED, CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+/// PKCS#11 3.3, "ExternalMu-ML-DSA Signature": the input has 64 bytes.
+const SHORT_MU: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
+/// PKCS#11 3.3, "ExternalMu-ML-DSA generation": a key, or the hash of a public key.
+const NO_MU: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID];
 /// PKCS#11 3.2, "Common key attributes", `CKA_ALLOWED_MECHANISMS`: "A list of mechanisms allowed to
 /// be used with this key".
 const NOT_ALLOWED: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_KEY_FUNCTION_NOT_PERMITTED];
@@ -171,6 +176,18 @@ pub const CASES: &[Case] = &[
     }),
     case("C_SignUpdate", "with CKM_RSA_PKCS_PSS", NO_PARTS, |fixture| {
         sign_part(fixture, &pss(CKM_RSA_PKCS_PSS), Key::Rsa, &DIGEST)
+    }),
+    case("C_SignUpdate", "with CKM_ML_DSA_EXTERNAL_MU", NO_PARTS, |fixture| {
+        sign_part(fixture, &Mechanism::new(CKM_ML_DSA_EXTERNAL_MU), Key::MlDsa, &[7; 64])
+    }),
+    case("C_Sign", "with CKM_ML_DSA_EXTERNAL_MU and 63 bytes", SHORT_MU, |fixture| {
+        let session = fixture.fresh()?;
+        session.sign_init(&Mechanism::new(CKM_ML_DSA_EXTERNAL_MU), fixture.key(Key::MlDsa)?)?;
+        session.sign(&[7; 63], &mut [0; 4096]).map(drop)
+    }),
+    case("C_DigestInit", "with CKM_ML_DSA_EXTERNAL_MU_GEN without a key", NO_MU, |fixture| {
+        let parameter = Structure::new().number(0).bytes(b"").bytes(b"");
+        fixture.fresh()?.digest_init(&parameter.mechanism(CKM_ML_DSA_EXTERNAL_MU_GEN))
     }),
     case("C_SignUpdate", "with CKM_HASH_ML_DSA", NO_PARTS, |fixture| {
         sign_part(fixture, &hash_sign(CKM_HASH_ML_DSA), Key::MlDsa, &DIGEST)

@@ -2,6 +2,7 @@
 //! the functions for messages. The mechanisms of one kind differ in their hashes.
 
 use cryptoki_sys::*;
+use jeton_client::names::CKM_ML_DSA_EXTERNAL_MU;
 use jeton_client::{Arg, Mechanism, Structure};
 
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
@@ -33,6 +34,7 @@ const SCHEMES: &[Scheme] = &[
     scheme(CKM_ECDSA_SHA512, Some(Key::Ec)),
     Scheme { repeats: true, parts: false, ..scheme(CKM_EDDSA, Some(Key::Edwards)) },
     Scheme { parts: false, ..scheme(CKM_ML_DSA, Some(Key::MlDsa)) },
+    Scheme { length: 64, parts: false, ..scheme(CKM_ML_DSA_EXTERNAL_MU, Some(Key::MlDsa)) },
     Scheme { length: 32, parts: false, parameter: hash_sign, ..scheme(CKM_HASH_ML_DSA, Some(Key::MlDsa)) },
     scheme(CKM_HASH_ML_DSA_SHA256, Some(Key::MlDsa)),
     scheme(CKM_HASH_SLH_DSA_SHA256, Some(Key::SlhDsa)),

@@ -2,11 +2,12 @@
 //! must not verify. For many of these mechanisms, the sets of Wycheproof have known answers.
 
 use cryptoki_sys::*;
-use jeton_client::{Mechanism, Structure, names};
+use jeton_client::names::{self, CKM_ML_DSA_EXTERNAL_MU, CKM_ML_DSA_EXTERNAL_MU_GEN};
+use jeton_client::{Mechanism, Structure};
 
 use super::{Rows, derivations, generation, signs, signs_in_parts};
 use crate::cases::hash_sign;
-use crate::fixture::{Answer, Fixture, HASHES, Key, SECRET, ensure, open_key};
+use crate::fixture::{Answer, Fixture, HASHES, Key, SECRET, ensure, open_key, signed};
 
 const MESSAGE: &[u8] = b"a message that is signed in one part and in several";
 
@@ -35,6 +36,7 @@ pub const EDWARDS: Rows = &[
 pub const ML_DSA: Rows = &[
     (|fixture, kind| whole(fixture, kind, Key::MlDsa), &["ML_DSA"]),
     (generation::pair, &["ML_DSA_KEY_PAIR_GEN"]),
+    (external_mu, &["ML_DSA_EXTERNAL_MU_GEN", "ML_DSA_EXTERNAL_MU"]),
     (|fixture, kind| digest(fixture, &hash_sign(kind), Key::MlDsa), &["HASH_ML_DSA"]),
     (|fixture, kind| both(fixture, &Mechanism::new(kind), Key::MlDsa), &["HASH_ML_DSA_#"]),
 ];
@@ -55,6 +57,32 @@ fn both(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Answer {
 /// Checks signatures of a message in a single part.
 fn whole(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, key: Key) -> Answer {
     signs(fixture, &Mechanism::new(kind), fixture.pair(key)?, MESSAGE)
+}
+
+/// Checks that a signature of the message representative is one of the message, and the reverse.
+fn external_mu(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Answer {
+    let (pair, context) = (fixture.pair(Key::MlDsa)?, b"a context");
+    let external = Mechanism::new(CKM_ML_DSA_EXTERNAL_MU);
+    let whole = Structure::new().number(CKH_HEDGE_PREFERRED).bytes(context).mechanism(CKM_ML_DSA);
+    for key in [pair.public, pair.private] {
+        let generation = Structure::new().number(key.0).bytes(b"").bytes(context);
+        let generation = generation.mechanism(CKM_ML_DSA_EXTERNAL_MU_GEN);
+        let (session, mut mu, mut parts) = (fixture.fresh()?, [0; 64], [0; 64]);
+        session.digest_init(&generation)?;
+        session.digest(MESSAGE, &mut mu)?;
+        session.digest_init(&generation)?;
+        MESSAGE.chunks(5).try_for_each(|part| session.digest_update(part))?;
+        session.digest_final(&mut parts)?;
+        ensure("C_DigestFinal", mu == parts)?;
+        for (signing, message, verifying, same) in
+            [(&external, &mu[..], &whole, MESSAGE), (&whole, MESSAGE, &external, &mu)]
+        {
+            let signature = signed(fixture, signing, pair.private, message)?;
+            session.verify_init(verifying, pair.public)?;
+            ensure("C_Verify", session.verify(same, &signature)?)?;
+        }
+    }
+    signs(fixture, &external, pair, &[7; 64])
 }
 
 fn digest(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Answer {

@@ -1,7 +1,8 @@
 //! The mechanism of a vector, with its parameter.
 
 use cryptoki_sys::*;
-use jeton_client::{Mechanism, Memory, Structure, names};
+use jeton_client::names::{self, CKM_ML_DSA_EXTERNAL_MU};
+use jeton_client::{Mechanism, Memory, Structure};
 use jeton_vectors::{Mac, Operation, Padding, Parameter, Scheme};
 
 use crate::fixture::HASHES;
@@ -22,7 +23,8 @@ pub fn mechanism(operation: &Operation) -> Option<Mechanism> {
             // PKCS#11 3.2, "EdDSA": Ed25519 has no parameter, Ed448 must have one.
             Scheme::Ed25519 => Mechanism::new(CKM_EDDSA),
             Scheme::Ed448 => eddsa(false, &[]),
-            Scheme::MlDsa { context } => ml_dsa(CKH_HEDGE_PREFERRED, context),
+            Scheme::MlDsa { context } => hedged(CKM_ML_DSA, CKH_HEDGE_PREFERRED, context),
+            Scheme::MlDsaMu => hedged(CKM_ML_DSA_EXTERNAL_MU, CKH_HEDGE_PREFERRED, &[]),
             Scheme::Stateful { family } => Mechanism::new(named(family)?),
         },
         Operation::Digest { hash, .. } => Mechanism::new(digest(hash)?),
@@ -30,7 +32,10 @@ pub fn mechanism(operation: &Operation) -> Option<Mechanism> {
             None => Mechanism::new(CKM_EDDSA),
             Some(context) => eddsa(prehash.is_some(), context),
         },
-        Operation::Sign { context, .. } => ml_dsa(CKH_DETERMINISTIC_REQUIRED, context),
+        Operation::Sign { scheme: Scheme::MlDsa { context }, .. } => {
+            hedged(CKM_ML_DSA, CKH_DETERMINISTIC_REQUIRED, context)
+        }
+        Operation::Sign { .. } => hedged(CKM_ML_DSA_EXTERNAL_MU, CKH_DETERMINISTIC_REQUIRED, &[]),
         Operation::Crypt { cipher, parameter, sealed, .. } => symmetric(cipher, parameter, sealed.len())?,
         Operation::Mac { mac, .. } => match mac {
             Mac::Cmac => Mechanism::new(CKM_AES_CMAC),
@@ -101,8 +106,8 @@ fn symmetric(cipher: &str, parameter: &Parameter, sealed: usize) -> Option<Mecha
     })
 }
 
-fn ml_dsa(hedge: CK_ULONG, context: &[u8]) -> Mechanism {
-    Structure::new().number(hedge).bytes(context).mechanism(CKM_ML_DSA)
+fn hedged(kind: CK_MECHANISM_TYPE, hedge: CK_ULONG, context: &[u8]) -> Mechanism {
+    Structure::new().number(hedge).bytes(context).mechanism(kind)
 }
 
 fn eddsa(prehash: bool, context: &[u8]) -> Mechanism {

@@ -73,6 +73,12 @@ pub enum Scheme {
         /// Whether to sign without randomness. A verifier ignores it.
         deterministic: bool,
     },
+    /// ML-DSA of a message representative (FIPS 204, algorithm 7, line 6). The input is this mu. It
+    /// has 64 bytes; another length fails with `DataLenRange`.
+    MlDsaMu {
+        /// Whether to sign without randomness. A verifier ignores it.
+        deterministic: bool,
+    },
     /// A stateful hash-based signature (SP 800-208). The input is the message.
     Stateful(Stateful),
 }

@@ -17,6 +17,8 @@ mod mac;
 #[cfg(not(feature = "fips"))]
 mod ml_dsa;
 #[cfg(not(feature = "fips"))]
+mod ml_dsa_sign;
+#[cfg(not(feature = "fips"))]
 mod ml_kem;
 mod rsa;
 mod x25519;
@@ -46,7 +48,9 @@ use fips as ml_kem;
 pub(super) use fips::{self_test, service_indicator, version};
 pub(super) use mac::{Cmac, Hmac, pbkdf2};
 #[cfg(not(feature = "fips"))]
-pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
+pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public};
+#[cfg(not(feature = "fips"))]
+pub(super) use ml_dsa_sign::{MlDsaInput, ml_dsa_sign, ml_dsa_verify};
 pub(super) use ml_kem::{ml_kem_check, ml_kem_decapsulate, ml_kem_encapsulate, ml_kem_expand, ml_kem_public};
 pub(super) use rsa::{Rsa, oaep_decode, oaep_encode};
 pub(super) use x25519::{x25519, x25519_public};

@@ -10,7 +10,7 @@ use crate::backend::api::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
     output,
 };
-use crate::backend::shared::prehash::{expect_len, prefix};
+use crate::backend::shared::prehash::{expect_len, expect_mu, prefix};
 use crate::error::{Error, Result, require};
 
 /// The stacks of the computations: AWS-LC keeps the matrices on the stack, up to 120 KiB, which is
@@ -51,11 +51,8 @@ impl PrivateKey for Private {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let Scheme::MlDsa { hash, context, deterministic } = scheme else {
-            return Err(Error::KeyTypeInconsistent);
-        };
-        let prefix = prefix(*hash, context)?;
-        Ok(Box::new(MlDsaSigner { key: self, hash: *hash, prefix, deterministic: *deterministic }))
+        let (form, deterministic) = Form::of(scheme)?;
+        Ok(Box::new(MlDsaSigner { key: self, form, deterministic }))
     }
 }
 
@@ -74,17 +71,45 @@ impl Public {
 
 impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        let Scheme::MlDsa { hash, context, .. } = scheme else {
-            return Err(Error::KeyTypeInconsistent);
-        };
-        Ok(Box::new(MlDsaVerifier { key: self, hash: *hash, prefix: prefix(*hash, context)? }))
+        Ok(Box::new(MlDsaVerifier { key: self, form: Form::of(scheme)?.0 }))
+    }
+}
+
+/// The form of the input.
+enum Form {
+    /// A message, or a digest by this hash, with the bytes before it.
+    Message(Option<Hash>, Vec<u8>),
+    /// A message representative.
+    Mu,
+}
+
+impl Form {
+    /// Returns the form of a scheme, and whether it signs without randomness.
+    fn of(scheme: &Scheme) -> Result<(Self, bool)> {
+        match scheme {
+            Scheme::MlDsa { hash, context, deterministic } => {
+                Ok((Self::Message(*hash, prefix(*hash, context)?), *deterministic))
+            }
+            Scheme::MlDsaMu { deterministic } => Ok((Self::Mu, *deterministic)),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+
+    /// Returns the input for the library.
+    fn input<'a>(&'a self, input: &'a [u8]) -> Result<ffi::MlDsaInput<'a>> {
+        match self {
+            Self::Message(hash, prefix) => {
+                expect_len(*hash, input)?;
+                Ok(ffi::MlDsaInput::Message { prefix, message: input })
+            }
+            Self::Mu => expect_mu(input).map(ffi::MlDsaInput::Mu),
+        }
     }
 }
 
 struct MlDsaSigner {
     key: Arc<Private>,
-    hash: Option<Hash>,
-    prefix: Vec<u8>,
+    form: Form,
     deterministic: bool,
 }
 
@@ -94,7 +119,7 @@ impl Signer for MlDsaSigner {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        expect_len(self.hash, input)?;
+        let input = self.form.input(input)?;
         let out = output(out, self.key.set.signature_len())?;
         // FIPS 204, algorithm 2: zeros give the deterministic variant.
         let mut random = [0; 32];
@@ -102,22 +127,21 @@ impl Signer for MlDsaSigner {
             ffi::random(&mut random)?;
         }
         let Private { set, key, .. } = &*self.key;
-        STACKS.run(|| ffi::ml_dsa_sign(*set, key, &self.prefix, input, &random, out))
+        STACKS.run(|| ffi::ml_dsa_sign(*set, key, &input, &random, out))
     }
 }
 
 struct MlDsaVerifier {
     key: Arc<Public>,
-    hash: Option<Hash>,
-    prefix: Vec<u8>,
+    form: Form,
 }
 
 impl Verifier for MlDsaVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        expect_len(self.hash, input)?;
+        let input = self.form.input(input)?;
         require(signature.len() == self.key.set.signature_len(), Error::SignatureLenRange)?;
         let Public { set, key } = &*self.key;
-        STACKS.run(|| ffi::ml_dsa_verify(*set, key, &self.prefix, input, signature))
+        STACKS.run(|| ffi::ml_dsa_verify(*set, key, &input, signature))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::backend::api::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
     output,
 };
-use crate::backend::shared::prehash::{expect_len, prefix};
+use crate::backend::shared::prehash::{expect_len, expect_mu, prefix};
 use crate::error::{Error, Result, require};
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
@@ -145,11 +145,12 @@ impl<P: Set> PrivateKey for Private<P> {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let Scheme::MlDsa { hash, context, deterministic } = scheme else {
-            return Err(Error::KeyTypeInconsistent);
+        let deterministic = match scheme {
+            Scheme::MlDsa { deterministic, .. } | Scheme::MlDsaMu { deterministic } => *deterministic,
+            _ => return Err(Error::KeyTypeInconsistent),
         };
-        let mu = Mu::new(*hash, context, &self.key.verifying_key())?;
-        Ok(Box::new(MlDsaSigner { key: self, mu, deterministic: *deterministic }))
+        let mu = Mu::new(scheme, &self.key.verifying_key())?;
+        Ok(Box::new(MlDsaSigner { key: self, mu, deterministic }))
     }
 }
 
@@ -185,10 +186,7 @@ struct Public<P: Set> {
 
 impl<P: Set> PublicKey for Public<P> {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        let Scheme::MlDsa { hash, context, .. } = scheme else {
-            return Err(Error::KeyTypeInconsistent);
-        };
-        let mu = Mu::new(*hash, context, &self.key)?;
+        let mu = Mu::new(scheme, &self.key)?;
         Ok(Box::new(MlDsaVerifier { key: self, mu }))
     }
 }
@@ -214,22 +212,29 @@ type B64 = Array<u8, U64>;
 struct Mu {
     /// The hash function that made the input, if the input is a digest.
     hash: Option<Hash>,
-    /// The state of SHAKE256 after it has absorbed `tr` and the prefix of the input.
-    start: Shake256,
+    /// The state of SHAKE256 after it has absorbed `tr` and the prefix of the input. `None` if the
+    /// input is mu.
+    start: Option<Shake256>,
 }
 
 impl Mu {
-    fn new<P: Set>(hash: Option<Hash>, context: &[u8], key: &VerifyingKey<P>) -> Result<Self> {
+    fn new<P: Set>(scheme: &Scheme, key: &VerifyingKey<P>) -> Result<Self> {
+        let (hash, context) = match scheme {
+            Scheme::MlDsa { hash, context, .. } => (*hash, context),
+            Scheme::MlDsaMu { .. } => return Ok(Self { hash: None, start: None }),
+            _ => return Err(Error::KeyTypeInconsistent),
+        };
         let prefix = prefix(hash, context)?;
         let mut tr = B64::default();
         Shake256::default().chain(key.encode()).finalize_xof_into(&mut tr);
-        Ok(Self { hash, start: Shake256::default().chain(tr).chain(prefix) })
+        Ok(Self { hash, start: Some(Shake256::default().chain(tr).chain(prefix)) })
     }
 
     fn of(&self, input: &[u8]) -> Result<B64> {
+        let Some(start) = &self.start else { return Ok(B64::from(*expect_mu(input)?)) };
         expect_len(self.hash, input)?;
         let mut mu = B64::default();
-        self.start.clone().chain(input).finalize_xof_into(&mut mu);
+        start.clone().chain(input).finalize_xof_into(&mut mu);
         Ok(mu)
     }
 }

@@ -46,6 +46,14 @@ fn number(hash: Hash) -> Result<u8> {
     }
 }
 
+/// The length of a message representative of ML-DSA (FIPS 204, algorithm 7, line 6).
+pub(in crate::backend) const MU_LEN: usize = 64;
+
+/// Checks that a message representative has its length.
+pub(in crate::backend) fn expect_mu(input: &[u8]) -> Result<&[u8; MU_LEN]> {
+    input.as_array().ok_or(Error::DataLenRange)
+}
+
 /// Checks that a digest has the length of `hash`. Without a hash the input is a message of any
 /// length.
 pub(in crate::backend) fn expect_len(hash: Option<Hash>, input: &[u8]) -> Result<()> {

@@ -3,9 +3,12 @@
 
 use super::summary::Summary;
 use super::{self as seal, Kind, TokenKey};
+use crate::id::{AttributeType as A, KeyType};
+use crate::object::{Attributes, cnsa2};
 use crate::store::{Change, Header, Inspection, Row};
 
-/// After this number of findings, further damaged objects are only counted.
+/// After this number of findings, further damaged objects are only counted, and further keys
+/// outside of CNSA 2.0 are left out.
 pub(in crate::store) const MOST: usize = 100;
 
 /// Takes the objects of a token one after the other.
@@ -14,6 +17,7 @@ pub(in crate::store) struct Inspector<'a> {
     key: Option<&'a TokenKey>,
     objects: u64,
     damage: Vec<String>,
+    outside_cnsa2: Vec<String>,
     /// The summary of the rows that were taken. It stays empty without a key.
     found: Summary,
     /// The number of damaged objects that `damage` does not list.
@@ -33,7 +37,8 @@ impl<'a> Inspector<'a> {
                 damage.push(format!("the record of the {whose} is malformed"));
             }
         }
-        Self { header, key, objects: 0, damage, found: Summary::empty(Change(0)), others: 0 }
+        let (outside_cnsa2, found) = (Vec::new(), Summary::empty(Change(0)));
+        Self { header, key, objects: 0, damage, outside_cnsa2, found, others: 0 }
     }
 
     /// Takes an object; its record is `None` if it is missing.
@@ -52,7 +57,7 @@ impl<'a> Inspector<'a> {
     }
 
     /// Returns the damage of an object.
-    fn wrong_with(&self, row: &Row, record: Option<&[u8]>) -> Option<&'static str> {
+    fn wrong_with(&mut self, row: &Row, record: Option<&[u8]>) -> Option<&'static str> {
         let Some(record) = record else { return Some("its record is missing") };
         let Some(kind) = Kind::of(record) else { return Some("its record has an unknown format") };
         if seal::tag(record) != Some(row.tag) {
@@ -64,8 +69,10 @@ impl<'a> Inspector<'a> {
         if kind != Kind::Private && seal::peek(record).is_none() {
             return Some("its public attributes are malformed");
         }
-        let altered = |key: &TokenKey| key.open(&self.header.serial, row.id, record).is_none();
-        self.key.is_some_and(altered).then_some("its record was altered")
+        let opened = self.key?.open(&self.header.serial, row.id, record);
+        let outside = opened.as_ref().filter(|key| is_outside_cnsa2(key));
+        self.outside_cnsa2.extend(outside.filter(|_| self.outside_cnsa2.len() < MOST).map(describe));
+        opened.is_none().then_some("its record was altered")
     }
 
     /// Takes the sealed summary, after the last object.
@@ -83,6 +90,18 @@ impl<'a> Inspector<'a> {
         if self.others > 0 {
             self.damage.push(format!("{} more objects are damaged", self.others));
         }
-        Inspection { objects: self.objects, damage: self.damage }
+        Inspection { objects: self.objects, damage: self.damage, outside_cnsa2: self.outside_cnsa2 }
     }
+}
+
+fn is_outside_cnsa2(attributes: &Attributes) -> bool {
+    let is_key = attributes.object_type().is_some_and(|object_type| object_type.is_key());
+    is_key && !cnsa2::is_in_suite(attributes).unwrap_or(false)
+}
+
+/// Returns the label and the type of a key.
+fn describe(attributes: &Attributes) -> String {
+    let label = String::from_utf8_lossy(attributes.bytes(A::LABEL).unwrap_or_default()).into_owned();
+    let key_type = KeyType(attributes.number(A::KEY_TYPE).unwrap_or_default());
+    format!("{label:?} ({key_type})")
 }

@@ -16,11 +16,11 @@ pub(super) fn inspect(connection: &Connection, key: Option<&TokenKey>) -> rusqli
         Structure::Sound(damage) => damage,
         // If pages share their children, a hostile file of 100 KB can have more rows than anyone
         // can read.
-        Structure::Broken(damage) => return Ok(Inspection { objects: 0, damage }),
+        Structure::Broken(damage) => return Ok(Inspection { objects: 0, damage, outside_cnsa2: Vec::new() }),
     };
     let Ok(Some(header)) = read_header(connection)? else {
         damage.push("the file has no token, or one of an unknown format".to_owned());
-        return Ok(Inspection { objects: 0, damage });
+        return Ok(Inspection { objects: 0, damage, outside_cnsa2: Vec::new() });
     };
     let orphans: i64 = connection.query_row(
         "SELECT count(*) FROM record WHERE id NOT IN (SELECT id FROM object)",

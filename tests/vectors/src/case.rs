@@ -43,7 +43,7 @@ pub enum Operation {
     Verify { key: PublicKey, scheme: Scheme, message: Vec<u8>, signature: Vec<u8> },
     Digest { hash: String, message: Vec<u8>, digest: Vec<u8> },
     SignEddsa { key: EdwardsKey, prehash: Option<String>, message: Vec<u8>, signature: Vec<u8> },
-    Sign { pair: Pair, context: Vec<u8>, message: Vec<u8>, signature: Vec<u8> },
+    Sign { pair: Pair, scheme: Scheme, message: Vec<u8>, signature: Vec<u8> },
     Crypt { cipher: String, parameter: Parameter, key: Vec<u8>, plain: Vec<u8>, sealed: Vec<u8> },
     Mac { mac: Mac, key: Vec<u8>, message: Vec<u8>, tag: Vec<u8> },
     Hkdf { hash: String, key: Vec<u8>, salt: Vec<u8>, info: Vec<u8>, output: Vec<u8> },
@@ -66,14 +66,30 @@ pub enum PublicKey {
 /// A signature scheme with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    Pkcs1 { hash: String },
-    Pss { hash: String, mgf: String, salt_len: usize },
-    Dsa { hash: String },
-    Ecdsa { hash: String },
+    Pkcs1 {
+        hash: String,
+    },
+    Pss {
+        hash: String,
+        mgf: String,
+        salt_len: usize,
+    },
+    Dsa {
+        hash: String,
+    },
+    Ecdsa {
+        hash: String,
+    },
     Ed25519,
     Ed448,
-    MlDsa { context: Vec<u8> },
-    Stateful { family: String },
+    MlDsa {
+        context: Vec<u8>,
+    },
+    /// The message is a message representative.
+    MlDsaMu,
+    Stateful {
+        family: String,
+    },
 }
 
 /// The parameters of a symmetric cipher. A cipher that lacks a parameter ignores it.

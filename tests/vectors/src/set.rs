@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use shake::Shake256;
+use shake::digest::{ExtendableOutput, Update};
 
 use crate::json::Vector;
 use crate::{
@@ -21,10 +23,13 @@ pub struct Set {
 }
 
 /// The sets of ACVP. Those for signatures use the internal interface, which has no `0 || len(ctx)
-/// || ctx` before the message. PKCS#11 does not have this interface, so these sets are left out.
-const ACVP: [&str; 5] = [
+/// || ctx` before the message. PKCS#11 does not have this interface. ML-DSA signs their message
+/// representatives; the sets of SLH-DSA are left out.
+const ACVP: [&str; 7] = [
     "LMS-sigVer-1.0",
     "ML-DSA-keyGen-FIPS204",
+    "ML-DSA-sigGen-FIPS204",
+    "ML-DSA-sigVer-FIPS204",
     "ML-KEM-keyGen-FIPS203",
     "ML-KEM-encapDecap-FIPS203",
     "SLH-DSA-keyGen-FIPS205",
@@ -233,6 +238,7 @@ fn operation(vector: &Vector<'_>) -> Option<Operation> {
             verify(vector, PublicKey::Stateful { family: family.clone(), key }, Scheme::Stateful { family })
         }
         "LMS" => lms(vector),
+        "ML-DSA" if vector.text("mode") != "keyGen" => return internal_ml_dsa(vector),
         "ML-DSA" | "SLH-DSA" => Operation::Keys(pair(vector)),
         "ML-KEM" if vector.text("mode") == "keyGen" => Operation::Keys(pair(vector)),
         "ML-KEM" => Operation::Kem {
@@ -291,14 +297,43 @@ fn ml_dsa(vector: &Vector<'_>, set: &str) -> Option<Operation> {
         let key = PublicKey::MlDsa { set, key: vector.bytes("publicKey") };
         return Some(verify(vector, key, Scheme::MlDsa { context }));
     }
-    // PKCS#11 has no signature of a mu without the message, and none with given random bytes.
+    // PKCS#11 has no signature with given random bytes.
     if vector.optional("rnd").is_some() {
         return None;
     }
     let [seed, private, public] =
         ["privateSeed", "privateKey", "publicKey"].map(|part| vector.optional(part));
-    let (message, signature) = (vector.optional("msg")?, vector.bytes("sig"));
-    Some(Operation::Sign { pair: Pair { set, seed, private, public }, context, message, signature })
+    let (scheme, message) = match vector.optional("msg") {
+        Some(message) => (Scheme::MlDsa { context }, message),
+        None => (Scheme::MlDsaMu, vector.bytes("mu")),
+    };
+    let (pair, signature) = (Pair { set, seed, private, public }, vector.bytes("sig"));
+    Some(Operation::Sign { pair, scheme, message, signature })
+}
+
+/// Returns a vector of ACVP for ML-DSA.Sign_internal or ML-DSA.Verify_internal (FIPS 204,
+/// algorithms 7 and 8). The hash `tr` of the public key is a part of the private one.
+fn internal_ml_dsa(vector: &Vector<'_>) -> Option<Operation> {
+    let (set, scheme) = (vector.text("parameterSet").to_owned(), Scheme::MlDsaMu);
+    let mu = |tr: &[u8]| shake256(&[tr, &vector.bytes("message")]);
+    let signature = vector.bytes("signature");
+    if let Some(key) = vector.optional("pk") {
+        let message = mu(&shake256(&[&key]));
+        return Some(Operation::Verify { key: PublicKey::MlDsa { set, key }, scheme, message, signature });
+    }
+    let private = vector.bytes("sk");
+    let message = mu(&private[64..128]);
+    let pair = Pair { set, seed: None, private: Some(private), public: None };
+    // PKCS#11 has no signature with given random bytes.
+    let is_hedged = vector.optional("rnd").is_some();
+    if is_hedged { None } else { Some(Operation::Sign { pair, scheme, message, signature }) }
+}
+
+fn shake256(parts: &[&[u8]]) -> Vec<u8> {
+    let mut out = vec![0; 64];
+    let state = parts.iter().fold(Shake256::default(), |state, part| state.chain(part));
+    state.finalize_xof_into(&mut out);
+    out
 }
 
 /// Returns the key pair of ACVP, or of Wycheproof's ML-KEM. The seed of ML-KEM is `d || z`, and the

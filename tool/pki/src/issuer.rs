@@ -34,7 +34,10 @@ use crate::Error;
 pub use ocsp::{
     Answer, Query, Responder, Unsigned, internal_error, malformed_request, request as ocsp_request,
 };
-pub use profile::{BUILT_IN, CertificateProfile, PROFILE_NAMES, key_name, profile, purpose_name, usage_name};
+pub use profile::{
+    BUILT_IN, CertificateProfile, PROFILE_NAMES, built_in_under_cnsa2, key_name, profile, purpose_name,
+    usage_name,
+};
 pub use request::{Request, is_signed};
 
 const DAY: u64 = 24 * 60 * 60;

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_LOCAL, CKA_VALUE};
 use der::Decode;
 use jeton_client::text::shown;
-use jeton_pki::issuer::{BUILT_IN, is_signed};
+use jeton_pki::issuer::{BUILT_IN, built_in_under_cnsa2, is_signed};
 use jeton_pki::name;
 use jeton_tool::register::{Ca as Row, Entry, Register, now};
-use jeton_tool::{Cause, Error};
+use jeton_tool::{Cause, Error, token_file};
 use x509_cert::Certificate;
 
 use super::adopt::Found;
@@ -48,6 +48,8 @@ enum What {
     /// revoked.
     Adopt(Adopt),
     /// Write the built-in profiles of certificates, as a start for a file of --profiles.
+    ///
+    /// Under the policy cnsa2, they have its keys only.
     Profiles(Output),
     /// Write a page for people, or metrics for a monitor: what was issued, ends and is revoked.
     Report(Report),
@@ -57,7 +59,10 @@ impl Ca {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Init Adopt Report;
-            What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(Termination::report),
+            What::Profiles(output) => {
+                let text = if token_file::is_cnsa2()? { built_in_under_cnsa2()? } else { BUILT_IN.to_owned() };
+                output.text(text.as_bytes()).map(Termination::report)
+            }
         }
     }
 }

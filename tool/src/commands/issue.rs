@@ -13,7 +13,7 @@ use jeton_pki::name::{constraint, general_name, type_of};
 use jeton_pki::public_key_template;
 use jeton_tool::register::{Entry, Register};
 use jeton_tool::token_file::check_public_key;
-use jeton_tool::{Cause, Error, formats};
+use jeton_tool::{Cause, Error, formats, token_file};
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
@@ -79,11 +79,12 @@ impl Terms {
             all = CertificateProfile::read(&String::from_utf8_lossy(&file))?;
         }
         let own = all.iter().find(|profile| profile.name == name).cloned();
-        own.or_else(|| issuer::profile(name).cloned()).ok_or_else(|| {
+        let found = own.or_else(|| issuer::profile(name).cloned()).ok_or_else(|| {
             let names = all.iter().map(|profile| profile.name.as_str()).chain(PROFILE_NAMES.iter().copied());
             let names: Vec<_> = names.collect();
             Error::Usage(format!("no profile {name:?}; there are {}", names.join(", ")))
-        })
+        })?;
+        if token_file::is_cnsa2().unwrap_or(false) { Ok(found.under_cnsa2()?) } else { Ok(found) }
     }
 
     /// Describes the certificate in the file of `--out` and returns true if the file is kept: the

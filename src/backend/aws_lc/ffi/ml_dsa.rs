@@ -1,12 +1,9 @@
-//! ML-DSA through the functions of AWS-LC's `ml_dsa.h`. The library archive exports them, but
+//! ML-DSA keys through the functions of AWS-LC's `ml_dsa.h`. The library archive exports them, but
 //! aws-lc-sys does not bind them.
-//!
-//! AWS-LC's EVP interface has no deterministic signatures. It also copies and looks up the key for
-//! each signature. `prefix` precedes the message or the digest (FIPS 204, 5.2 and 5.4).
 
 use jeton_secret::Secret;
 
-use super::{check, check_key, functions_of_sets, refused};
+use super::{check, check_key, functions_of_sets};
 use crate::backend::api::MlDsa;
 use crate::error::{Error, Result};
 
@@ -28,83 +25,13 @@ pub(crate) fn ml_dsa_public(set: MlDsa, private: &[u8]) -> Result<Vec<u8>> {
     Ok(public)
 }
 
-pub(crate) fn ml_dsa_sign(
-    set: MlDsa,
-    private: &[u8],
-    prefix: &[u8],
-    message: &[u8],
-    random: &[u8; 32],
-    out: &mut [u8],
-) -> Result<()> {
-    expect(private, set.private_len())?;
-    expect(out, set.signature_len())?;
-    let mut len = 0;
-    // SAFETY: key and output have the lengths of the parameter set, `random` has 32 bytes, and the
-    // rest is passed with its length.
-    let code = unsafe {
-        (functions(set).sign)(
-            private.as_ptr(),
-            out.as_mut_ptr(),
-            &mut len,
-            message.as_ptr(),
-            message.len(),
-            prefix.as_ptr(),
-            prefix.len(),
-            random.as_ptr(),
-        )
-    };
-    check("ml_dsa_sign_internal", code)
-}
-
-pub(crate) fn ml_dsa_verify(
-    set: MlDsa,
-    public: &[u8],
-    prefix: &[u8],
-    message: &[u8],
-    signature: &[u8],
-) -> Result<()> {
-    expect(public, set.public_len())?;
-    // SAFETY: the key has the length of the parameter set, and the rest is passed with its length.
-    let code = unsafe {
-        (functions(set).verify)(
-            public.as_ptr(),
-            signature.as_ptr(),
-            signature.len(),
-            message.as_ptr(),
-            message.len(),
-            prefix.as_ptr(),
-            prefix.len(),
-        )
-    };
-    if code == 1 { Ok(()) } else { Err(refused(Error::SignatureInvalid)) }
-}
-
-fn expect(bytes: &[u8], len: usize) -> Result<()> {
+pub(super) fn expect(bytes: &[u8], len: usize) -> Result<()> {
     if bytes.len() == len { Ok(()) } else { Err(Error::DataInvalid) }
 }
 
 functions_of_sets! { $
     keypair = "_keypair_internal"(public: *mut u8, private: *mut u8, seed: *const u8);
     public = "_pack_pk_from_sk"(public: *mut u8, private: *const u8);
-    sign = "_sign_internal"(
-        private: *const u8,
-        signature: *mut u8,
-        signature_len: *mut usize,
-        message: *const u8,
-        message_len: usize,
-        prefix: *const u8,
-        prefix_len: usize,
-        random: *const u8,
-    );
-    verify = "_verify_internal"(
-        public: *const u8,
-        signature: *const u8,
-        signature_len: usize,
-        message: *const u8,
-        message_len: usize,
-        prefix: *const u8,
-        prefix_len: usize,
-    );
 }
 
 const fn functions(set: MlDsa) -> Functions {

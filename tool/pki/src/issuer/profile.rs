@@ -15,6 +15,10 @@ use crate::{Error, RsaPublicKey};
 /// The built-in profiles, in the form of a file of the operator.
 pub const BUILT_IN: &str = include_str!("profiles.toml");
 
+/// The types of keys of CNSA 2.0, as profiles name them. The policy *cnsa2* takes them alone, and
+/// HSS with one level alone, which is LMS.
+const CNSA2: [&str; 3] = ["ml-dsa-87", "ml-kem-1024", "hss"];
+
 /// The names of the built-in profiles.
 pub const PROFILE_NAMES: &[&str] = &[
     "tls-server",
@@ -44,6 +48,9 @@ pub struct CertificateProfile {
     most_days: BTreeMap<String, u32>,
     #[serde(default)]
     keys: Vec<String>,
+    /// Whether the keys are those of CNSA 2.0.
+    #[serde(skip)]
+    is_cnsa2: bool,
     pub(super) usages: Vec<Usage>,
     #[serde(default)]
     pub(super) extended: Vec<Purpose>,
@@ -187,16 +194,34 @@ impl CertificateProfile {
             return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
         }
         let name = key_name(info)?;
+        let levels = info.subject_public_key.raw_bytes().get(..4);
+        if self.is_cnsa2 && name == "hss" && levels != Some(&[0, 0, 0, 1]) {
+            return Err(Error::Refused("an HSS key of several levels, which CNSA 2.0 lacks".to_owned()));
+        }
+        if self.has_keys(&name) {
+            return Ok(());
+        }
+        Err(Error::Refused(format!("the profile {} has no keys of the type {name}", self.name)))
+    }
+
+    fn has_keys(&self, name: &str) -> bool {
         let allows = |entry: &String| match (entry.strip_prefix("rsa:"), name.strip_prefix("rsa:")) {
             (Some(least), Some(bits)) => bits.parse::<u32>().ok() >= least.parse().ok(),
             _ => name
                 .strip_prefix(entry.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':'])),
         };
-        if self.keys.is_empty() || self.keys.iter().any(allows) {
-            return Ok(());
+        self.keys.is_empty() || self.keys.iter().any(allows)
+    }
+
+    /// Returns the profile with the keys of CNSA 2.0 alone. Fails if it has none of them.
+    pub fn under_cnsa2(self) -> Result<Self, Error> {
+        let keys = CNSA2.into_iter().filter(|name| self.has_keys(name));
+        let keys: Vec<_> = keys.map(str::to_owned).collect();
+        if keys.is_empty() {
+            return Err(Error::Refused(format!("the profile {} has no keys of CNSA 2.0", self.name)));
         }
-        Err(Error::Refused(format!("the profile {} has no keys of the type {name}", self.name)))
+        Ok(Self { keys, is_cnsa2: true, ..self })
     }
 }
 
@@ -232,6 +257,19 @@ pub fn key_name(info: &SubjectPublicKeyInfoOwned) -> Result<String, Error> {
     })
 }
 
+/// Returns [`BUILT_IN`] with the keys of CNSA 2.0 alone.
+pub fn built_in_under_cnsa2() -> Result<String, Error> {
+    let mut text = String::new();
+    for line in BUILT_IN.lines().filter(|line| !line.starts_with("keys = ")) {
+        text.push_str(line);
+        text.push('\n');
+        if let Some(profile) = line.strip_prefix('[').and_then(|name| profile(name.strip_suffix(']')?)) {
+            text.push_str(&format!("keys = {:?}\n", profile.clone().under_cnsa2()?.keys));
+        }
+    }
+    Ok(text)
+}
+
 /// Returns the built-in profile with this name.
 pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
     static ALL: LazyLock<Vec<CertificateProfile>> =
@@ -242,6 +280,30 @@ pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_built_in_profiles_have_keys_of_cnsa2() {
+        let keys = |text: &str| -> Vec<_> {
+            let all = CertificateProfile::read(text).expect("profiles").into_iter();
+            all.map(|profile| (profile.name, profile.keys)).collect()
+        };
+        let all = keys(&built_in_under_cnsa2().expect("profiles"));
+        assert_eq!(all.len(), PROFILE_NAMES.len());
+        for (name, keys) in &all {
+            let expected: &[&str] = match &name[..] {
+                "tls-server" | "internal-server" | "tls-client" | "tls-peer" | "timestamping" => {
+                    &["ml-dsa-87"]
+                }
+                "code-signing" => &["ml-dsa-87", "hss"],
+                _ => &CNSA2,
+            };
+            assert_eq!(keys, expected, "{name}");
+        }
+        let rsa = BUILT_IN.replace(r#", "ml-dsa", "slh-dsa""#, "");
+        let rsa = CertificateProfile::read(&rsa).expect("profiles").into_iter();
+        let refused: Vec<_> = rsa.filter_map(|profile| profile.under_cnsa2().err()).collect();
+        assert_eq!(refused.len(), 5, "{refused:?}");
+    }
 
     #[test]
     fn the_built_in_profiles_have_the_lifetimes_of_the_ca_browser_forum() {
