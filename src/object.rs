@@ -68,6 +68,7 @@ pub struct Object {
     provider: &'static Provider,
     private_key: OnceLock<Arc<dyn PrivateKey>>,
     public_key: OnceLock<Arc<dyn PublicKey>>,
+    known: computed::Known,
     /// The memory of a session object, in the quota of its application.
     pub(crate) memory: Option<Permit>,
 }
@@ -80,8 +81,18 @@ impl Object {
         attributes.fit();
         let locked = object_type.is_hidden()
             && !ObjectRules::of(object_type).secret.iter().any(|id| attributes.get(*id).is_some());
-        let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key, memory: None })
+        let (private_key, public_key, known) = Default::default();
+        let memory = None;
+        Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key, known, memory })
+    }
+
+    /// Takes the values that the object has computed which this one replaces. Those of a key never
+    /// change.
+    pub(crate) fn keep_computed(mut self, old: &Self) -> Self {
+        if old.object_type.is_key() {
+            self.known = old.known.clone();
+        }
+        self
     }
 
     /// Returns the key as a session without a login sees it: without its secret parts.
@@ -163,7 +174,7 @@ impl Object {
         if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE) {
             return None;
         }
-        computed::value(id, &self.attributes, self.object_type, self.provider)
+        self.known.value(id, || computed::value(id, &self.attributes, self.object_type, self.provider))
     }
 
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is
@@ -234,12 +245,13 @@ impl Object {
     }
 
     /// Returns the number of bytes that the object counts as in a quota: an upper bound of its
-    /// memory, with its place in the tables, and with the parsed key.
+    /// memory, with its place in the tables, the parsed key and the computed attributes.
     pub(crate) fn footprint(&self) -> usize {
         let is_pair = self.object_type.is_key() && !self.object_type.is_secret();
         // A parsed key has its numbers several times, in forms that are faster to compute with.
         let parsed = if is_pair { PARSED_KEY + 4 * self.size() } else { 0 };
-        TABLES + self.attributes.footprint() + parsed
+        let computed = if is_pair || self.object_type.is_certificate() { 2 * self.size() } else { 0 };
+        TABLES + self.attributes.footprint() + parsed + computed
     }
 }
 

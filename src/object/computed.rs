@@ -3,6 +3,8 @@
 //! its template contained it. Objects that an older version stored without these attributes have
 //! them too.
 
+use std::sync::{Arc, OnceLock};
+
 use jeton_secret::Secret;
 use tracing::warn;
 
@@ -32,6 +34,26 @@ pub(crate) fn is(id: A, object_type: ObjectTypes) -> bool {
             | A::NAME_HASH_ALGORITHM
             | A::VALUE
     ) && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
+}
+
+/// The values that need an algorithm, after the first time that they are read. They may take long to
+/// compute, and a call may ask for them many times.
+#[derive(Default, Clone)]
+pub(super) struct Known {
+    check_value: OnceLock<Option<Arc<Value>>>,
+    public_key_info: OnceLock<Option<Arc<Value>>>,
+}
+
+impl Known {
+    /// Returns the value of a computed attribute. Computes it with `compute` unless it is known.
+    pub(super) fn value(&self, id: A, compute: impl FnOnce() -> Option<Value>) -> Option<Value> {
+        let place = match id {
+            A::CHECK_VALUE => &self.check_value,
+            A::PUBLIC_KEY_INFO => &self.public_key_info,
+            _ => return compute(),
+        };
+        place.get_or_init(|| compute().map(Arc::new)).as_ref().map(|value| value.duplicate())
+    }
 }
 
 /// Returns the value of a computed attribute; `None` if the object lacks an attribute that it is
@@ -115,7 +137,24 @@ fn public_key_info(attributes: &Attributes, object_type: ObjectTypes, provider: 
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn a_value_that_takes_long_is_computed_once() {
+        for id in VERIFIED {
+            let (known, count) = (Known::default(), Cell::new(0));
+            let read = || {
+                known.value(id, || {
+                    count.set(count.get() + 1);
+                    Some(Value::Number(7))
+                })
+            };
+            assert!((0..3).all(|_| read().is_some_and(|value| value.equals(&Value::Number(7)))));
+            assert_eq!(count.get(), 1, "{id}");
+        }
+    }
 
     #[test]
     fn an_object_of_an_older_version_has_computed_attributes() {

@@ -146,6 +146,10 @@ impl ClientToken {
             return Ok(None);
         }
         let permit = self.hold(object.footprint())?;
+        if self.login_state() == Login::Public {
+            // Otherwise one search could compute the public halves of all keys, which takes minutes.
+            let _ = object.attribute(A::PUBLIC_KEY_INFO);
+        }
         if matches!(object.home, Home::Session(_)) {
             object.memory = permit;
             return Ok(None);
@@ -464,7 +468,7 @@ impl ClientToken {
     ) -> Result<()> {
         let make = |old: &Object| {
             require(!old.is_locked(), Error::UserNotLoggedIn)?;
-            self.make_object(old.home, change(old)?)
+            Ok(self.make_object(old.home, change(old)?)?.keep_computed(old))
         };
         let handle = self.known(handle)?;
         let guard = self.lock_changes();
