@@ -1,5 +1,7 @@
 //! The pseudo-random functions (PRF) of TLS and the MACs of its "finished" messages.
 
+use std::mem;
+
 use jeton_secret::Secret;
 
 use crate::backend::{Hash, Mac, MacScheme, Provider};
@@ -93,22 +95,42 @@ impl Mac for Finished {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        let code = prf(self.provider, self.prf, &self.secret, self.label, &[&self.seed], out.len())?;
+        let seed = mem::take(&mut self.seed);
+        let code = prf(self.provider, self.prf, &self.secret, self.label, &[&seed], out.len())?;
         out.copy_from_slice(&code);
-        self.reset()
+        Ok(())
     }
 
     fn collects(&self) -> bool {
         true
     }
 
+    /// Keeps no memory: a quota does not count that of a message in a single part.
     fn reset(&mut self) -> Result<()> {
-        self.seed.clear();
+        self.seed = Secret::default();
         Ok(())
     }
 
     fn duplicate(&self) -> Result<Box<dyn Mac>> {
         let (secret, seed) = (self.secret.duplicate(), self.seed.duplicate());
         Ok(Box::new(Self { secret, seed, ..*self }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mac_keeps_no_memory_of_a_message_that_has_ended() {
+        let unallocated = Secret::default().as_ptr();
+        let mut mac = Finished::general(Provider::ALL[0], &[7; 32]);
+        let mut code = [0; 48];
+        mac.update(&[1; 1000]).unwrap();
+        mac.finish(&mut code).unwrap();
+        assert_eq!(mac.seed.as_ptr(), unallocated);
+        mac.update(&[1; 1000]).unwrap();
+        mac.reset().unwrap();
+        assert_eq!(mac.seed.as_ptr(), unallocated);
     }
 }
