@@ -5,11 +5,16 @@ use std::mem;
 use jeton_secret::Secret;
 
 use crate::backend::{Hash, Mac, MacScheme, Provider};
-use crate::error::Result;
+use crate::error::{Error, Result, require};
 use crate::mechanism::tls::TlsPrf;
 
 /// Length of a master secret in bytes.
 const MASTER: usize = 48;
+
+/// The bytes that a MAC may hash: it hashes the signed data again for each block of its output.
+const MOST_HASHED: usize = 128 << 20;
+/// The length of the shortest block, which is that of MD5.
+const BLOCK: usize = 16;
 
 /// Returns `len` bytes of a PRF (RFC 5246, 5, or RFC 2246, 5). In RFC 2246 the two halves of the
 /// secret are the keys of two functions.
@@ -96,6 +101,8 @@ impl Mac for Finished {
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         let seed = mem::take(&mut self.seed);
+        let hashed = seed.len().saturating_mul(out.len().div_ceil(BLOCK));
+        require(hashed <= MOST_HASHED, Error::DataLenRange)?;
         let code = prf(self.provider, self.prf, &self.secret, self.label, &[&seed], out.len())?;
         out.copy_from_slice(&code);
         Ok(())
@@ -132,5 +139,21 @@ mod tests {
         mac.update(&[1; 1000]).unwrap();
         mac.reset().unwrap();
         assert_eq!(mac.seed.as_ptr(), unallocated);
+    }
+
+    #[test]
+    fn a_mac_hashes_its_message_only_so_often() {
+        let mut mac = Finished::general(Provider::ALL[0], &[7; 32]);
+        let message = vec![1; 8 << 20];
+        mac.update(&message).unwrap();
+        assert_eq!(mac.finish(&mut [0; 257]), Err(Error::DataLenRange));
+        // The next message begins anew.
+        let mut code = [0; 20];
+        mac.update(b"a message").unwrap();
+        mac.finish(&mut code).unwrap();
+        let own = prf(mac.provider, mac.prf, &mac.secret, mac.label, &[b"a message"], 20).unwrap();
+        assert_eq!(code, own[..]);
+        mac.update(&message).unwrap();
+        mac.finish(&mut [0; 32]).unwrap();
     }
 }
