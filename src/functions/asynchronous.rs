@@ -15,7 +15,7 @@
 //! `C_Finalize`, which waits for the threads of the module.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -107,8 +107,9 @@ struct Job {
     /// True if `C_AsyncGetID` returned the number. Then the job outlives the session.
     named: bool,
     result: Receiver<Result<Made>>,
-    /// The memory of the result, in the quota of the application.
-    _memory: Option<Permit>,
+    /// The memory of the templates and the result, in the quota of the application. The thread has
+    /// it too, and may end later than the job.
+    _memory: Arc<Option<Permit>>,
 }
 
 impl Job {
@@ -144,31 +145,29 @@ impl Jobs {
         template: usize,
         work: impl FnOnce() -> Result<Made> + Send + 'static,
     ) -> Result<Started<T>> {
-        let _memory = token.hold(RESULT + template)?;
+        let memory = Arc::new(token.hold(RESULT + template)?);
         let (sender, result) = sync_channel(1);
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let _memory = Arc::clone(&memory);
         let job = Job { id, session: Some(session), token, function, named: false, result, _memory };
         {
             let mut pending = lock(&self.pending);
             require(!pending.iter().any(|job| job.is(session, function)), Error::OperationActive)?;
             pending.push(job);
         }
-        self.work(function, sender, work).inspect_err(|_| lock(&self.pending).retain(|job| job.id != id))?;
+        // If the job was cancelled meanwhile, no call receives the result. It is dropped and wiped.
+        let deliver = move || {
+            drop(sender.send(work()));
+            drop(memory);
+        };
+        self.run(function, deliver).inspect_err(|_| lock(&self.pending).retain(|job| job.id != id))?;
         Ok(Started::Pending)
     }
 
-    fn work(
-        &self,
-        function: AsyncFunction,
-        sender: SyncSender<Result<Made>>,
-        work: impl FnOnce() -> Result<Made> + Send + 'static,
-    ) -> Result<()> {
+    fn run(&self, function: AsyncFunction, deliver: impl FnOnce() + Send + 'static) -> Result<()> {
         let mut threads = lock(&self.threads);
         let running = threads.as_mut().ok_or(Error::NotInitialized)?;
         running.retain(|thread| !thread.is_finished());
-        // If the session was closed meanwhile, no call receives the result. It is dropped and
-        // wiped.
-        let deliver = move || drop(sender.send(work()));
         if function == AsyncFunction::GenerateKey || running.len() >= MAX_THREADS {
             drop(threads);
             deliver();

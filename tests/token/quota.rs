@@ -2,6 +2,7 @@
 //! taken from its quota, and comes back. Calls that compute for minutes need a login.
 
 use jeton::functions::AsyncFunction;
+use jeton::id::mechanism_flag;
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
 use jeton::mechanism::sp800_108::{Field, Number};
@@ -264,6 +265,22 @@ fn pending_functions_are_taken_from_the_quota_after_their_session_is_closed() {
         let abandoned = until_full(100, abandon);
         assert!((10..=50).contains(&abandoned), "{abandoned}");
         assert!(quota.used() > MIB / 2);
+    });
+}
+
+#[test]
+fn a_cancelled_function_has_its_memory_until_its_thread_ends() {
+    with_quota(2 * MIB, |client, quota| {
+        let session = client.open_async_session(client.slot, Access::ReadWrite).expect("a session");
+        let public = none().number(A::MODULUS_BITS, 3072).label(&"a label".repeat(30_000));
+        let abandon = || {
+            let outcome = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &none());
+            client.module.cancel(session, mechanism_flag::GENERATE_KEY_PAIR)?;
+            if outcome == Err(Error::Pending) { Ok(()) } else { outcome.map(drop) }
+        };
+        // A few may have ended meanwhile.
+        assert!((2..15).contains(&until_full(15, abandon)));
+        assert!(quota.used() > MIB);
     });
 }
 
