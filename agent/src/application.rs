@@ -238,6 +238,10 @@ impl Connection<'_> {
         if call.mechanism().is_some() && !budget.take(len) {
             return self.append(application, session, Err(Error::DeviceMemory), None, frame);
         }
+        let _run = match self.client().runs.of_call(call.function()) {
+            Ok(run) => run,
+            Err(error) => return self.append(application, session, Err(error), None, frame),
+        };
         let mark = mark(module, session, call);
         let (function, slot, pin) = (call.function(), call.slot(), pin(call));
         let mut result = Err(Error::GeneralError);
@@ -358,6 +362,7 @@ impl Connection<'_> {
             if peer != self.peer() {
                 renewed = Some(self.agent.tickets.seal(&holder, login).ok_or(Error::GeneralError)?);
             }
+            let _run = self.client().runs.begin()?;
             application.module.login(session, user, login.pin)
         });
         match outcome {

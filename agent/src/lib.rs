@@ -13,6 +13,7 @@ mod pins;
 mod policy;
 mod register;
 pub mod rules;
+mod runs;
 mod state;
 pub mod ticket;
 pub mod tls;

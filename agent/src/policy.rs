@@ -81,6 +81,7 @@ impl Connection<'_> {
                 if let Some(slot) = logs_in()
                     && !is_user(module, *result)
                 {
+                    let _run = self.client().runs.begin()?;
                     self.agent.pins.log_in(rule, self.peer(), module, *result, slot);
                 }
             }

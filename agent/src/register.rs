@@ -16,6 +16,7 @@ use tracing::{debug, error};
 use crate::figures::Figures;
 use crate::peer::Peer;
 use crate::rules::{Memory, Rules, Verdict};
+use crate::runs::Runs;
 use crate::{Agent, CONNECTION, lock};
 
 /// The most connections at the same time. The agent also stays below its limit of descriptors.
@@ -71,6 +72,7 @@ pub struct Client {
     pub(crate) requests: Arc<Quota>,
     /// The memory of connections, of calls, and of what an application keeps between calls.
     pub(crate) memory: Arc<Quota>,
+    pub(crate) runs: Runs,
     pub(crate) figures: Figures,
 }
 
@@ -158,7 +160,7 @@ impl Open {
         let new = || {
             let (requests, memory) = (Quota::new(limit), Quota::new(limit));
             let (connections, figures) = Default::default();
-            Arc::new(Client { rule, connections, requests, memory, figures })
+            Arc::new(Client { rule, connections, requests, memory, runs: Runs::new(), figures })
         };
         let key = (identity.to_owned(), matches!(verdict, Verdict::Refused));
         let client = self.clients.entry(key).or_insert_with(new);
