@@ -38,8 +38,8 @@ impl Memory {
         self.0.is_some()
     }
 
-    /// Takes the memory for what an `Init` function will pass to the engine, which may also keep
-    /// what it has.
+    /// Takes the memory for what an `Init` function or a message will pass to the engine, which may
+    /// also keep what it has.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
         let passed = self.0.as_ref().map_or(0, |counted| counted.passed);
         self.pass(bytes.max(passed))

@@ -204,6 +204,12 @@ impl Operation<Messages> {
         Ok(engine)
     }
 
+    /// Takes the memory for what the engine keeps of a nonce: the state of two generators, and the
+    /// parameter of a message in several parts.
+    fn hold_nonce(&mut self, params: &MessageParams) -> Result<()> {
+        self.reserve(|| 3 * params.nonce().len())
+    }
+
     /// `C_EncryptMessage`, `C_DecryptMessage`
     pub fn crypt_message(
         &mut self,
@@ -212,16 +218,17 @@ impl Operation<Messages> {
         input: &[u8],
         out: Output<'_>,
     ) -> Result<usize> {
-        let engine = self.engine_with(Phase::Begin, params)?;
+        self.engine_with(Phase::Begin, params)?;
         let Output::Buffer(out) = out else { return Ok(input.len()) };
-        let outcome = engine.whole(params, aad, input, out);
+        let outcome = self.hold_nonce(params).and_then(|()| self.engine()?.whole(params, aad, input, out));
         self.message_finish(outcome)
     }
 
     /// `C_EncryptMessageBegin`, `C_DecryptMessageBegin`
     pub fn crypt_message_begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
         self.engine_with(Phase::Begin, params)?;
-        let outcome = self.hold(aad.len(), 0).and_then(|()| self.engine()?.begin(params, aad));
+        let held = self.hold_nonce(params).and_then(|()| self.hold(aad.len(), 0));
+        let outcome = held.and_then(|()| self.engine()?.begin(params, aad));
         outcome.inspect_err(|_| self.end_message())?;
         self.message_start()
     }

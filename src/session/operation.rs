@@ -176,8 +176,8 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// Takes the memory for what an `Init` function will pass to the kept engine, and keeps that
-    /// for what the engine has.
+    /// Takes the memory for what an `Init` function or a message will pass to the kept engine, and
+    /// keeps that for what the engine has.
     pub(super) fn reserve(&mut self, bytes: impl FnOnce() -> usize) -> Result<()> {
         match &mut self.kept {
             Some(kept) if kept.memory.is_counted() => kept.memory.reserve(bytes()),

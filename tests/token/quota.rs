@@ -3,7 +3,7 @@
 
 use jeton::functions::AsyncFunction;
 use jeton::id::mechanism_flag;
-use jeton::mechanism::message::MessageParams;
+use jeton::mechanism::message::{Generator, MessageParams};
 use jeton::mechanism::password::Password;
 use jeton::mechanism::sp800_108::{Field, Number};
 use jeton::quota::Quota;
@@ -281,6 +281,27 @@ fn a_cancelled_function_has_its_memory_until_its_thread_ends() {
         // A few may have ended meanwhile.
         assert!((2..15).contains(&until_full(15, abandon)));
         assert!(quota.used() > MIB);
+    });
+}
+
+#[test]
+fn long_nonces_of_messages_are_taken_from_the_quota() {
+    with_quota(4 * MIB, |client, quota| {
+        let (module, encrypt) = (&client.module, Direction::Encrypt);
+        let key = aes(client, client.open());
+        let message = |session| {
+            let mut params = MessageParams::new(AeadScheme::AesGcm, PART, 16).expect("lengths");
+            params.set_generator(Generator::Any, 0).expect("bits of the nonce");
+            module.crypt_message(session, encrypt, &mut params, b"", b"data", Output::Buffer(&mut [0; 4]))
+        };
+        let open = || {
+            let session = client.open_session(client.slot, Access::ReadOnly)?;
+            module.message_crypt_init(session, encrypt, &plain(M::AES_GCM), key)?;
+            message(session)?;
+            message(session).map(drop)
+        };
+        assert!((5..=32).contains(&until_full(100, open)));
+        assert!(quota.used() > 3 * MIB);
     });
 }
 
