@@ -322,6 +322,11 @@ unsafe fn items<T: Copy>(first: *const T, count: CK_ULONG, limit: u64) -> Result
     Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
 }
 
+/// Returns a length in bytes.
+fn size(given: CK_ULONG) -> Result<usize> {
+    usize::try_from(given).map_err(|_| Error::MechanismParamInvalid)
+}
+
 fn named<T: Copy>(table: &[(CK_ULONG, T)], given: CK_ULONG) -> Result<T> {
     let row = table.iter().find(|(number, _)| *number == given);
     row.map(|(_, meaning)| *meaning).ok_or(Error::MechanismParamInvalid)

@@ -9,15 +9,13 @@ use cryptoki_sys::{
 use jeton_names::structs::{AAD, GcmWithoutBits};
 use jeton_words::cipher::{AeadScheme, CipherMode, CipherScheme, GcmParams};
 use jeton_words::error::{Error, Result, require};
+use jeton_words::limit::CCM_MESSAGE;
 use jeton_words::params::Params;
 
 use super::{bounded, copy, nonce, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// Maximum length in bytes of a message that the caller may announce for CCM. CCM holds the full
-/// message in memory before it returns output.
-const MAX_CCM_MESSAGE: u64 = 1 << 31;
 /// The length of a ChaCha20-Poly1305 nonce in bytes (RFC 8439, 2.8). The specification also has
 /// nonces of 64 bits. They are too short to be random, and no RFC describes a construction that
 /// uses them.
@@ -54,10 +52,8 @@ pub(super) unsafe fn cipher(mode: CipherMode, parameter: &[u8]) -> Result<Params
 fn counter(parameter: &[u8]) -> Result<CipherScheme> {
     // SAFETY: an integer and bytes.
     let given: CK_AES_CTR_PARAMS = unsafe { read(parameter) }?;
-    match wide(given.ulCounterBits) {
-        bits @ 1..=128 => Ok(CipherScheme::AesCtr { block: given.cb, bits: bits as u32 }),
-        _ => Err(Error::MechanismParamInvalid),
-    }
+    let bits = u32::try_from(given.ulCounterBits).map_err(|_| Error::MechanismParamInvalid)?;
+    Ok(CipherScheme::AesCtr { block: given.cb, bits })
 }
 
 /// Reads `CK_GCM_PARAMS`. Its length shows which of the two forms it has.
@@ -157,7 +153,7 @@ pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<CipherScheme> {
     let (data_len, tag_len) = (wide(given.ulDataLen), wide(given.ulMACLen));
     // SAFETY: the caller's promise.
     let nonce = unsafe { nonce_of(AeadScheme::AesCcm, In(given.pNonce, given.ulNonceLen), tag_len) }?;
-    require(data_len <= MAX_CCM_MESSAGE, Error::MechanismParamInvalid)?;
+    require(data_len <= CCM_MESSAGE as u64, Error::MechanismParamInvalid)?;
     AeadScheme::check_ccm_len(nonce.len(), data_len as usize)?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), AAD) }?;
@@ -314,7 +310,7 @@ mod tests {
         for wrong in [
             ccm_with(0x1_0000, 13, 0, 16),
             ccm_with(HUGE, 7, 0, 16),
-            ccm_with(MAX_CCM_MESSAGE as CK_ULONG + 1, 7, 0, 16),
+            ccm_with(CCM_MESSAGE as CK_ULONG + 1, 7, 0, 16),
             ccm_with(32, 6, 0, 16),
         ] {
             assert_eq!(with(CKM_AES_CCM, &wrong).err(), INVALID);

@@ -5,7 +5,7 @@ use cryptoki_sys::{
     CKP_PKCS5_PBKD2_HMAC_SHA256, CKP_PKCS5_PBKD2_HMAC_SHA384, CKP_PKCS5_PBKD2_HMAC_SHA512,
     CKP_PKCS5_PBKD2_HMAC_SHA512_224, CKP_PKCS5_PBKD2_HMAC_SHA512_256, CKZ_SALT_SPECIFIED,
 };
-use jeton_names::structs::{DATA, ITERATIONS, PASSWORD_LIMIT};
+use jeton_names::structs::{DATA, PASSWORD_LIMIT};
 use jeton_secret::Secret;
 use jeton_words::error::{Error, Result, require};
 use jeton_words::hash::Hash;
@@ -50,8 +50,6 @@ pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
     let hash = named(&PRFS, given.prf)?;
     // "No Parameter. pPrfData must be NULL and ulPrfDataLen must be zero."
     require(given.pPrfData.is_null() && given.ulPrfDataLen == 0, Error::MechanismParamInvalid)?;
-    let iterations = wide(given.iterations);
-    require((1..=ITERATIONS).contains(&iterations), Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise.
     let salt = unsafe { copy(In(given.pSaltSourceData.cast(), given.ulSaltSourceDataLen), DATA) }?;
     // SAFETY: the caller's promise.
@@ -61,7 +59,7 @@ pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Pbkdf2 {
         hash,
         salt,
-        iterations: u32::try_from(iterations).map_err(|_| Error::MechanismParamInvalid)?,
+        iterations: u32::try_from(given.iterations).map_err(|_| Error::MechanismParamInvalid)?,
         password: Password(Secret::from(password)),
     })
 }

@@ -1,12 +1,12 @@
 //! The parameters of RSA: PSS, OAEP, and key wrapping with a fresh AES key.
 
 use cryptoki_sys::*;
-use jeton_names::structs::{DATA, PSS_SALT};
+use jeton_names::structs::DATA;
 use jeton_words::error::{Error, Result, require};
 use jeton_words::hash::Hash;
 use jeton_words::params::Params;
 
-use super::{copy, hash, named, read};
+use super::{copy, hash, named, read, size};
 use crate::input::In;
 use crate::number::wide;
 
@@ -28,9 +28,7 @@ pub(super) fn pss(parameter: &[u8]) -> Result<Params> {
     // SAFETY: three integers.
     let given: CK_RSA_PKCS_PSS_PARAMS = unsafe { read(parameter) }?;
     let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
-    let salt_len = wide(given.sLen);
-    require(salt_len <= PSS_SALT, Error::MechanismParamInvalid)?;
-    Ok(Params::Pss { hash, mgf, salt_len: salt_len as usize })
+    Ok(Params::Pss { hash, mgf, salt_len: size(given.sLen)? })
 }
 
 /// Reads `CK_RSA_PKCS_OAEP_PARAMS`.

@@ -1,13 +1,13 @@
 //! The parameters of signatures and MACs. The parameters of RSA are in the file `rsa.rs`.
 
 use cryptoki_sys::*;
-use jeton_names::structs::{MAC, MuGen, TR};
+use jeton_names::structs::{MuGen, TR};
 use jeton_words::error::{Error, Result, require};
 use jeton_words::hash::Hash;
 use jeton_words::id::ObjectHandle;
 use jeton_words::params::{MuKey, Params};
 
-use super::{Parts, boolean, hash, named, read};
+use super::{Parts, boolean, hash, named, read, size};
 use crate::number::{object, wide};
 
 /// Whether signatures with a hedge variant are deterministic. PKCS#11 3.2, "ML-DSA Signature":
@@ -54,7 +54,5 @@ pub(super) fn mu_gen(given: MuGen, [hash, context]: Parts<2>) -> Result<Params> 
 /// Reads `CK_MAC_GENERAL_PARAMS`.
 pub(super) fn length(parameter: &[u8]) -> Result<Params> {
     // SAFETY: the parameter is an integer.
-    let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
-    require((1..=MAC).contains(&given), Error::MechanismParamInvalid)?;
-    Ok(Params::Length(given as usize))
+    size(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?).map(Params::Length)
 }

@@ -5,17 +5,11 @@ use jeton_names::structs::{DATA, FIELDS};
 use jeton_words::derive::Additional;
 use jeton_words::error::{Error, Result, require};
 use jeton_words::params::Params;
-use jeton_words::shape::MacFunction;
 use jeton_words::sp800_108::{Field, Kdf, Number};
 
 use super::{boolean, copy, items, prf, read};
 use crate::input::{In, template};
 use crate::number::{object, wide};
-
-/// Maximum width of a counter in bits (SP 800-108, 4).
-const MAX_COUNTER: u64 = 32;
-/// Maximum width of a length field in bits.
-const MAX_LENGTH: u64 = 64;
 
 /// Reads `CK_SP800_108_KDF_PARAMS`, or `CK_SP800_108_FEEDBACK_KDF_PARAMS` for the feedback mode.
 ///
@@ -25,12 +19,10 @@ const MAX_LENGTH: u64 = 64;
 pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     let given = whole(kdf, parameter)?;
     let prf = prf(given.prfType)?;
-    require(matches!(prf, MacFunction::Hmac(_) | MacFunction::AesCmac), Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise.
     let list = unsafe { items(given.pDataParams, given.ulNumberOfDataParams, FIELDS) }?;
     // SAFETY: the caller's promise, for the memory that the fields point to.
     let fields = list.iter().map(|given| unsafe { field(kdf, given) }).collect::<Result<Vec<_>>>()?;
-    once(&fields)?;
     // SAFETY: the caller's promise.
     let iv = unsafe { copy(In(given.pIV, given.ulIVLen), DATA) }?;
     Ok(Params::Sp800_108 { prf, fields, iv })
@@ -116,7 +108,7 @@ unsafe fn field(kdf: Kdf, given: &CK_PRF_DATA_PARAM) -> Result<Field> {
 fn counter(value: &[u8]) -> Result<Number> {
     // SAFETY: integers.
     let given: CK_SP800_108_COUNTER_FORMAT = unsafe { read(value) }?;
-    number(given.bLittleEndian, given.ulWidthInBits, MAX_COUNTER)
+    number(given.bLittleEndian, given.ulWidthInBits)
 }
 
 /// Reads `CK_SP800_108_DKM_LENGTH_FORMAT`.
@@ -128,26 +120,15 @@ fn length(value: &[u8]) -> Result<Field> {
         CK_SP800_108_DKM_LENGTH_SUM_OF_SEGMENTS => true,
         _ => return Err(Error::MechanismParamInvalid),
     };
-    let number = number(given.bLittleEndian, given.ulWidthInBits, MAX_LENGTH)?;
+    let number = number(given.bLittleEndian, given.ulWidthInBits)?;
     Ok(Field::Length { segments, number })
 }
 
-/// Checks the width of a number, which must be a multiple of 8 bits.
-fn number(little_endian: CK_BBOOL, bits: CK_ULONG, limit: u64) -> Result<Number> {
+/// Reads the width of a number, which must be a multiple of 8 bits.
+fn number(little_endian: CK_BBOOL, bits: CK_ULONG) -> Result<Number> {
     let bits = wide(bits);
-    require(bits != 0 && bits <= limit && bits.is_multiple_of(8), Error::MechanismParamInvalid)?;
+    require(bits.is_multiple_of(8), Error::MechanismParamInvalid)?;
     Ok(Number { little_endian: boolean(little_endian)?, len: (bits / 8) as usize })
-}
-
-/// Checks how often each field occurs. The iteration variable "is mandatory", and the counter and
-/// the length have "only one instance".
-fn once(fields: &[Field]) -> Result<()> {
-    let count = |is: fn(&Field) -> bool| fields.iter().filter(|field| is(field)).count();
-    let iterations = count(|field| matches!(field, Field::Iteration(_)));
-    let counters = count(|field| matches!(field, Field::Counter(_)));
-    let lengths = count(|field| matches!(field, Field::Length { .. }));
-    let fits = iterations == 1 && counters <= 1 && lengths <= 1;
-    if fits { Ok(()) } else { Err(Error::MechanismParamInvalid) }
 }
 
 #[cfg(test)]

@@ -2,18 +2,11 @@
 //! The file `places.rs` reads their output pointers.
 
 use cryptoki_sys::*;
-use jeton_names::structs::{DATA, TLS_BITS};
 use jeton_words::error::{Error, Result, require};
 use jeton_words::params::Params;
 use jeton_words::tls::{Randoms, TlsPrf};
 
-use super::{Parts, boolean, hash, read};
-use crate::number::wide;
-
-/// The length in bytes of `verify_data` in TLS 1.0 and 1.1, and the minimum length in TLS 1.2.
-const VERIFY_DATA: u64 = 12;
-/// Maximum length in bytes of `verify_data` in TLS 1.2. The limit is this token's own.
-const MAX_VERIFY_DATA: u64 = 256;
+use super::{Parts, boolean, hash, read, size};
 
 /// Reads `CK_VERSION`.
 pub(super) fn version(parameter: &[u8]) -> Result<Params> {
@@ -38,7 +31,6 @@ pub(super) fn extended_master(
     given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS,
     [session_hash]: Parts<1>,
 ) -> Result<Params> {
-    require(!session_hash.is_empty(), Error::MechanismParamInvalid)?;
     Ok(Params::TlsExtendedMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), session_hash })
 }
 
@@ -62,10 +54,8 @@ fn key_material(prf: TlsPrf, bits: [CK_ULONG; 3], export: CK_BBOOL, randoms: Par
     // Export keys are refused. Of these versions only TLS 1.0 has export ciphers. They are
     // obsolete, and RFC 8996 deprecates TLS 1.0.
     require(!boolean(export)?, Error::MechanismParamInvalid)?;
-    let [mac_len, key_len, iv_len] = bits.map(|bits| {
-        let fits = wide(bits) <= TLS_BITS && wide(bits).is_multiple_of(8);
-        if fits { Ok((wide(bits) / 8) as usize) } else { Err(Error::MechanismParamInvalid) }
-    });
+    let [mac_len, key_len, iv_len] = bits
+        .map(|bits| if bits.is_multiple_of(8) { size(bits / 8) } else { Err(Error::MechanismParamInvalid) });
     let randoms = self::randoms(randoms);
     Ok(Params::TlsKeys { prf, randoms, mac_len: mac_len?, key_len: key_len?, iv_len: iv_len? })
 }
@@ -86,15 +76,13 @@ pub(super) fn kdf(given: CK_TLS_KDF_PARAMS, parts: Parts<4>) -> Result<Params> {
 pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers.
     let given: CK_TLS_MAC_PARAMS = unsafe { read(parameter) }?;
-    let (prf, len) = (any_prf(given.prfHashMechanism)?, wide(given.ulMacLength));
-    let limit = if prf == TlsPrf::Md5Sha1 { VERIFY_DATA } else { MAX_VERIFY_DATA };
+    let (prf, len) = (any_prf(given.prfHashMechanism)?, size(given.ulMacLength)?);
     let server = match given.ulServerOrClient {
         1 => true,
         2 => false,
         _ => return Err(Error::MechanismParamInvalid),
     };
-    require((VERIFY_DATA..=limit).contains(&len), Error::MechanismParamInvalid)?;
-    Ok(Params::TlsMac { prf, len: len as usize, server })
+    Ok(Params::TlsMac { prf, len, server })
 }
 
 /// Reads `CK_TLS_PRF_PARAMS`.
@@ -105,9 +93,8 @@ pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
 pub(super) unsafe fn prf(given: CK_TLS_PRF_PARAMS, [seed, label]: Parts<2>) -> Result<Params> {
     require(!given.pulOutputLen.is_null() && !given.pOutput.is_null(), Error::MechanismParamInvalid)?;
     // SAFETY: not null. Readable by the caller's promise.
-    let len = wide(unsafe { given.pulOutputLen.read_unaligned() });
-    require((1..=DATA).contains(&len), Error::MechanismParamInvalid)?;
-    Ok(Params::TlsPrf { seed, label, len: len as usize })
+    let len = size(unsafe { given.pulOutputLen.read_unaligned() })?;
+    Ok(Params::TlsPrf { seed, label, len })
 }
 
 fn randoms([client, server]: Parts<2>) -> Randoms {
