@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use fake::*;
-use jeton_agent_wire::call::{Data, Found, Length, OutputRoom, Told};
-use jeton_agent_wire::{self as wire, Answer, Call, Outcome, Reply, Request, State};
+use jeton_agent_wire::call::{Found, Length, OutputRoom, Told};
+use jeton_agent_wire::{Call, Outcome};
 use jeton_client::Remote;
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed};
