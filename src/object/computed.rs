@@ -36,8 +36,8 @@ pub(crate) fn is(id: A, object_type: ObjectTypes) -> bool {
     ) && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
 }
 
-/// The values that need an algorithm, after the first time that they are read. They may take long to
-/// compute, and a call may ask for them many times.
+/// The values that need an algorithm, after the first time that they are read. They may take long
+/// to compute, and a call may ask for them many times.
 #[derive(Default, Clone)]
 pub(super) struct Known {
     check_value: OnceLock<Option<Arc<Value>>>,

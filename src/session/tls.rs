@@ -147,7 +147,7 @@ mod tests {
         let message = vec![1; 8 << 20];
         mac.update(&message).unwrap();
         assert_eq!(mac.finish(&mut [0; 257]), Err(Error::DataLenRange));
-        // The next message begins anew.
+        // The next message begins again.
         let mut code = [0; 20];
         mac.update(b"a message").unwrap();
         mac.finish(&mut code).unwrap();

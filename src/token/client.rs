@@ -147,7 +147,8 @@ impl ClientToken {
         }
         let permit = self.hold(object.footprint())?;
         if self.login_state() == Login::Public {
-            // Otherwise one search could compute the public halves of all keys, which takes minutes.
+            // Otherwise one search could compute the public halves of all keys, which takes
+            // minutes.
             let _ = object.attribute(A::PUBLIC_KEY_INFO);
         }
         if matches!(object.home, Home::Session(_)) {

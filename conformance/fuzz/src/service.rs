@@ -42,11 +42,12 @@ impl Service {
         };
         let mut version = CK_VERSION { major: 3, minor: 2 };
         let mut found = null_mut();
-        // SAFETY: NULL names the standard interface; the version is readable, and `found` is writable.
+        // SAFETY: NULL names the standard interface. The version is readable, and `found` is
+        // writable.
         let rv = unsafe { get(null_mut(), &raw mut version, &raw mut found, 0) };
         assert_eq!(rv, CKR_OK);
-        // SAFETY: the interface is a constant, and its list has the type of its version. The library
-        // is never closed: its list may be in use.
+        // SAFETY: the interface is a constant, and its list has the type of its version. The
+        // library is open as long as the process.
         unsafe { &*(*found).pFunctionList.cast() }
     }
 
