@@ -52,8 +52,8 @@ macro_rules! direction {
             output_len: *mut CK_ULONG,
         ) -> CK_RV {
             let (data, out) = (In(input, input_len), Out(output, output_len));
-            // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use when
-            // the nonce and the tag are written.
+            // SAFETY: the contract of PKCS#11. No slice of the memory in the parameter is in use
+            // when the nonce and the tag are written.
             entry.call_in(Function::$one, handle, |token, session| unsafe {
                 let cipher = token.message_cipher(session, Function::$one);
                 let mut message = Message::empty();
@@ -91,8 +91,8 @@ macro_rules! direction {
             })
         }
 
-        /// A part of a message. Reads the parameter only with the last part, for the tag: the nonce
-        /// was read when the message began.
+        /// A part of a message. Reads the parameter only with the last part, for the tag: the
+        /// nonce was read when the message began.
         pub unsafe fn $next<T: Token>(
             entry: &Entry<T>,
             handle: CK_SESSION_HANDLE,

@@ -66,8 +66,8 @@ struct Fields {
 }
 
 /// Reads the parameter of a message of the operation's cipher into `message`. Refuses the struct of
-/// another cipher, and each without an operation, before it follows a pointer, because one struct has an address where another has
-/// a length.
+/// another cipher, and each without an operation, before it follows a pointer: one struct has an
+/// address where another has a length.
 ///
 /// # Safety
 ///

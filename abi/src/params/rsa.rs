@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 use jeton_names::structs::DATA;
-use jeton_words::error::{Error, Result, require};
+use jeton_words::error::{Error, Result};
 use jeton_words::hash::Hash;
 use jeton_words::params::Params;
 

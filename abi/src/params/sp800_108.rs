@@ -137,6 +137,7 @@ mod tests {
     use std::ptr::{from_ref, null_mut};
 
     use jeton_words::hash::Hash;
+    use jeton_words::shape::MacFunction;
 
     use super::super::testing::{HUGE, INVALID, SOME, length, with};
     use super::*;

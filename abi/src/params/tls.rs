@@ -110,6 +110,7 @@ fn any_prf(given: CK_MECHANISM_TYPE) -> Result<TlsPrf> {
 mod tests {
     use std::ptr::null_mut;
 
+    use jeton_names::structs::DATA;
     use jeton_words::hash::Hash;
 
     use super::super::testing::{HUGE, INVALID, SOME, with};

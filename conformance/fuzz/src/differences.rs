@@ -1,6 +1,6 @@
-//! The same calls on the module in process and through an agent. Two processes have the module, with
-//! other handles, random numbers and addresses: what is the same there must be the same through the
-//! agent.
+//! The same calls on the module in process and through an agent. Two processes have the module,
+//! with other handles, random numbers and addresses: what is the same there must be the same
+//! through the agent.
 
 use std::path::{Path, PathBuf};
 
