@@ -14,18 +14,26 @@ pub enum Broken {
     NotCa,
     Policies,
     Malformed,
+    Revoked,
+    NoCrl,
+    CrlEnded,
+}
+
+/// Reads the certificates of a path.
+pub fn parse(path: &[&[u8]]) -> Result<Vec<TbsCertificate>, Broken> {
+    let parse = |der: &&[u8]| Certificate::from_der(der).map(|certificate| certificate.tbs_certificate);
+    path.iter().map(parse).collect::<Result<_, _>>().map_err(|_| Broken::Malformed)
 }
 
 /// Checks a path, from the certificate of the root to the one that is validated.
-pub fn check(path: &[&[u8]]) -> Result<(), Broken> {
-    let parse = |der: &&[u8]| Certificate::from_der(der).map(|certificate| certificate.tbs_certificate);
-    let path = path.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(|_| Broken::Malformed)?;
+pub fn check(path: &[TbsCertificate]) -> Result<(), Broken> {
     let Some((_, cas)) = path.split_last() else { return Err(Broken::Malformed) };
     cas.iter().try_for_each(expect_ca)?;
-    expect_policy(&path)
+    expect_policy(path)
 }
 
-fn get<'a, T: Decode<'a> + AssociatedOid>(of: &'a TbsCertificate) -> Result<Option<T>, Broken> {
+/// Returns an extension.
+pub fn get<'a, T: Decode<'a> + AssociatedOid>(of: &'a TbsCertificate) -> Result<Option<T>, Broken> {
     of.get().map(|found| found.map(|(_, extension)| extension)).map_err(|_| Broken::Malformed)
 }
 

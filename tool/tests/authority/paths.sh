@@ -1,0 +1,64 @@
+# What makes a path valid, beside its signatures. OpenSSL makes the certificates and the CRLs.
+ca='basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign\n'
+# make NAME ISSUER EXTENSIONS MORE: a certificate with a key of its own.
+make() {
+    [ -e $1.key ] || openssl genpkey -algorithm ec -pkeyopt ec_paramgen_curve:P-256 -out $1.key
+    openssl req -new -key $1.key -subj "${SUBJECT:-/CN=$1}" -out $1.csr
+    printf "$3" > $1.ext
+    local signer="-CA $2.pem -CAkey $2.key -CAcreateserial"
+    [ $1 != $2 ] || signer="-signkey $1.key"
+    openssl x509 -req -in $1.csr $signer -extfile $1.ext -days 99 "${@:4}" -out $1.pem
+}
+valid() { jeton cert verify $1.pem --roots root.pem --untrusted sub.pem "${@:2}"; }
+wrong() { fails 1 valid "${@:2}" | grep "not valid: .*$1"; }
+make root root "$ca"
+make sub root "$ca"
+make leaf sub 'subjectAltName=DNS:leaf.example.org\n'
+make other sub 'subjectAltName=DNS:other.example.org\n'
+valid leaf
+
+# crl FILE CA NUMBER START EXTENSIONS REVOKED: the times are days from now.
+day() { date -u -d "$1 days" +%y%m%d%H%M%SZ; }
+crl() {
+    printf '[ca]\ndefault_ca=ca\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\n[e]\n%b\n' "$5" > crl.conf
+    : > index
+    echo $3 > number
+    local one
+    for one in "${@:6}"; do openssl ca -config crl.conf -revoke $one.pem -keyfile $2.key -cert $2.pem; done
+    local extensions=
+    [ -z "$5" ] || extensions='-crlexts e'
+    openssl ca -config crl.conf -gencrl $extensions -keyfile $2.key -cert $2.pem -out $1.crl \
+        -crl_lastupdate $(day $4) -crl_nextupdate $(day $(($4 + 9)))
+}
+crl root root 01 -1 ''
+crl old sub 01 -1 ''
+crl revoked sub 02 -2 '' leaf
+crl same sub 02 -1 ''
+crl future sub 09 3 ''
+crl ended sub 03 -20 ''
+crl released sub 03 -1 ''
+SUBJECT=/CN=sub make forger forger "$ca"
+crl forged forger 09 -1 ''
+crl delta sub 09 -1 '2.5.29.27=critical,DER:020101'
+with() { local one; for one in root "$@"; do printf -- '--crl %s.crl ' $one; done; }
+valid leaf $(with old)
+valid other $(with old revoked)
+# The number counts, not the time or the place. One from the future does not count.
+for crls in revoked 'old revoked' 'revoked old' 'revoked future' 'future revoked old' 'forged revoked' 'revoked forged'; do
+    wrong 'is revoked' leaf $(with $crls)
+done
+for crls in 'same revoked released' 'released revoked' 'revoked same'; do valid leaf $(with $crls); done
+for crls in future forged 'old delta'; do wrong 'no CRL says' leaf $(with $crls); done
+wrong 'a CRL has ended' leaf $(with old ended)
+# A CRL of a distribution point is for the certificates with this point.
+make point sub 'crlDistributionPoints=URI:http://a/a.crl\n'
+make elsewhere sub 'crlDistributionPoints=URI:http://b/a.crl\n'
+crl point sub 01 -1 'issuingDistributionPoint=critical,@point\n[point]\nfullname=URI:http://a/a.crl\n' point
+crl clean sub 01 -1 'issuingDistributionPoint=critical,@point\n[point]\nfullname=URI:http://a/a.crl\n'
+for name in leaf elsewhere; do wrong 'no CRL says' $name $(with point); done
+valid leaf $(with point old)
+valid point $(with clean)
+for crls in point 'point released' 'released point'; do wrong 'is revoked' point $(with $crls); done
+# A CA whose key usage does not allow CRLs has none.
+make root root 'basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n'
+wrong 'no CRL says' leaf $(with old)
