@@ -21,26 +21,17 @@ use super::authority::read_certificates;
 use super::out;
 use super::pin::warn;
 use revocation::{Crl, Known};
-use rules::Broken;
+use rules::{Broken, PURPOSES};
 
 mod revocation;
 mod rules;
-
-/// The purposes: 1.3.6.1.5.5.7.3 and a number (RFC 5280, 4.2.1.12).
-const PURPOSES: [(&str, &[u8]); 6] = [
-    ("server-auth", b"\x2b\x06\x01\x05\x05\x07\x03\x01"),
-    ("client-auth", b"\x2b\x06\x01\x05\x05\x07\x03\x02"),
-    ("code-signing", b"\x2b\x06\x01\x05\x05\x07\x03\x03"),
-    ("email-protection", b"\x2b\x06\x01\x05\x05\x07\x03\x04"),
-    ("time-stamping", b"\x2b\x06\x01\x05\x05\x07\x03\x08"),
-    ("ocsp-signing", b"\x2b\x06\x01\x05\x05\x07\x03\x09"),
-];
 
 /// Validate the path from a certificate to a root (RFC 5280, 6).
 ///
 /// The keys and signatures are RSA from 2048 bits, P-256, P-384, P-521 and Ed25519. A certificate
 /// with a critical extension that this command does not know, such as policy constraints, is not
-/// valid. Exit status: 1 if the certificate is not valid.
+/// valid. A root counts like the other certificates: it has not ended, for example, and its
+/// constraints apply. Exit status: 1 if the certificate is not valid.
 #[derive(Args)]
 pub struct Verify {
     /// The file with the certificate, and after it perhaps those of CAs.
@@ -57,7 +48,7 @@ pub struct Verify {
     #[arg(long, value_name = "FILE")]
     crl: Vec<PathBuf>,
     /// What the certificate is for.
-    #[arg(long, default_value = "server-auth", value_parser = PossibleValuesParser::new(PURPOSES.map(|(name, _)| name)))]
+    #[arg(long, default_value = "server-auth", value_parser = PossibleValuesParser::new(PURPOSES.map(|purpose| purpose.name)))]
     purpose: String,
     /// The certificate also has this host name or address.
     #[arg(long, value_name = "NAME")]
@@ -123,8 +114,8 @@ impl Verify {
         broken: &Cell<Option<Broken>>,
     ) -> Result<Vec<String>, webpki::Error> {
         let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
-        let purpose = PURPOSES.iter().find(|(name, _)| *name == self.purpose);
-        let (_, oid) = purpose.expect("clap accepts only the names of the table");
+        let purpose = PURPOSES.iter().find(|purpose| purpose.name == self.purpose);
+        let purpose = purpose.expect("clap accepts only the names of the table");
         let time = Duration::from_secs(self.at.unwrap_or(now().unsigned_abs()));
         let certificate = EndEntityCert::try_from(leaf)?;
         // Several roots may have the same name and the same key.
@@ -132,10 +123,14 @@ impl Verify {
             roots.iter().zip(&anchors).filter(|(_, one)| *one == path.anchor()).map(|(der, _)| der).collect()
         };
         let check_below = |root: &CertificateDer<'_>, path: &VerifiedPath<'_>| {
+            let unknown = webpki::Error::UnsupportedCriticalExtension;
+            if EndEntityCert::try_from(root).is_err_and(|error| error == unknown) {
+                return Err(Broken::Unknown);
+            }
             let between: Vec<_> = path.intermediate_certificates().map(|ca| ca.der()).collect();
             let all = [root].into_iter().chain(between.iter().rev()).chain([leaf]);
             let all = rules::parse(&all.map(AsRef::as_ref).collect::<Vec<_>>())?;
-            rules::check(&all)?;
+            rules::check(&all, purpose, time)?;
             if self.crl.is_empty() { Ok(()) } else { revocation::check(&all, crls, time) }
         };
         let check = |path: &VerifiedPath<'_>| {
@@ -154,7 +149,7 @@ impl Verify {
             &anchors,
             between,
             UnixTime::since_unix_epoch(time),
-            KeyUsage::required_if_present(oid),
+            KeyUsage::required_if_present(purpose.oid.as_bytes()),
             None,
             Some(&check),
         )?;
@@ -202,15 +197,15 @@ fn reason(error: &webpki::Error) -> String {
     use webpki::Error as Wrong;
     let text = match error {
         Wrong::UnknownIssuer => "no path leads to one of the roots",
-        Wrong::CertExpired { .. } => "a certificate of the path has ended",
-        Wrong::CertNotValidYet { .. } => "a certificate of the path is not valid yet",
-        Wrong::NameConstraintViolation => "the name constraints of a CA exclude a name",
+        Wrong::CertExpired { .. } => reason_of_rule(&Broken::Late),
+        Wrong::CertNotValidYet { .. } => reason_of_rule(&Broken::Early),
+        Wrong::NameConstraintViolation => reason_of_rule(&Broken::Name),
         Wrong::CaUsedAsEndEntity => "it is the certificate of a CA",
         Wrong::EndEntityUsedAsCa => reason_of_rule(&Broken::NotCa),
-        Wrong::UnsupportedCriticalExtension => "a critical extension is not known",
-        Wrong::RequiredEkuNotFoundContext(_) => "it is not for this purpose",
+        Wrong::UnsupportedCriticalExtension => reason_of_rule(&Broken::Unknown),
+        Wrong::RequiredEkuNotFoundContext(_) => reason_of_rule(&Broken::Purpose),
         Wrong::CertNotValidForName(_) => "it has not this name",
-        Wrong::PathLenConstraintViolated => "a CA may not have this number of CAs below it",
+        Wrong::PathLenConstraintViolated => reason_of_rule(&Broken::Length),
         Wrong::InvalidSignatureForPublicKey => "the signature of a certificate is wrong",
         Wrong::UnsupportedSignatureAlgorithmContext(_)
         | Wrong::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
@@ -235,6 +230,13 @@ fn reason_of_rule(broken: &Broken) -> &'static str {
         Broken::NotCa => "a certificate that signed one is not that of a CA",
         Broken::Policies => "no policy is valid for the whole path, and a CA requires one",
         Broken::Malformed => "a certificate or a CRL is malformed",
+        Broken::Unknown => "a critical extension is not known",
+        Broken::Early => "a certificate of the path is not valid yet",
+        Broken::Late => "a certificate of the path has ended",
+        Broken::Length => "a CA may not have this number of CAs below it",
+        Broken::Name => "the name constraints of a CA exclude a name",
+        Broken::Purpose => "it is not for this purpose",
+        Broken::Usage => "its key usage does not allow this purpose",
         Broken::Revoked => "a certificate of the path is revoked",
         Broken::NoCrl => "no CRL says whether a certificate of the path is revoked",
         Broken::CrlEnded => "a CRL has ended",

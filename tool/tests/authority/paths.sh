@@ -62,3 +62,67 @@ for crls in point 'point released' 'released point'; do wrong 'is revoked' point
 # A CA whose key usage does not allow CRLs has none.
 make root root 'basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n'
 wrong 'no CRL says' leaf $(with old)
+
+# A root counts like the other certificates.
+for extensions in 'a critical extension is not known:1.2.3.4=critical,DER:0500' 'not for this purpose:extendedKeyUsage=clientAuth' \
+    'number of CAs below it:basicConstraints=critical,CA:TRUE,pathlen:0'; do
+    more=${extensions#*:}
+    [[ $more == basic* ]] || more="basicConstraints=critical,CA:TRUE\n$more"
+    make root root "$more\n"
+    wrong "${extensions%%:*}" leaf
+    # Another root with this name and this key may be right.
+    cp root.pem first.pem
+    make root root "$ca"
+    cat first.pem root.pem > both.pem
+    jeton cert verify leaf.pem --roots both.pem --untrusted sub.pem
+done
+make root root "$ca" -days 9
+wrong 'has ended' leaf --at $(date -d '20 days' +%s)
+
+# What each purpose needs.
+all='server-auth client-auth code-signing email-protection time-stamping ocsp-signing'
+holder() { make holder sub "subjectAltName=DNS:a.example.org\n$1"; }
+expect() {
+    local purpose
+    for purpose in $all; do
+        if [[ " $2 " == *" $purpose "* ]]; then valid holder --purpose $purpose; else wrong "$1" holder --purpose $purpose; fi
+    done
+}
+four='server-auth client-auth code-signing email-protection'
+holder ''
+expect 'not for this purpose' "$four"
+uses='extendedKeyUsage=serverAuth,clientAuth,codeSigning,emailProtection,OCSPSigning\n'
+holder "$uses"
+expect 'not for this purpose' "$four ocsp-signing"
+for usage in cRLSign keyCertSign dataEncipherment; do
+    holder "${uses}keyUsage=$usage\n"
+    expect 'not allow this purpose\|not for this purpose' ''
+done
+holder "${uses}keyUsage=keyEncipherment\n"
+expect 'not allow this purpose\|not for this purpose' 'server-auth email-protection'
+holder "${uses}keyUsage=keyAgreement\n"
+expect 'not allow this purpose\|not for this purpose' 'server-auth client-auth email-protection'
+holder "${uses}keyUsage=nonRepudiation\n"
+expect 'not allow this purpose\|not for this purpose' 'email-protection ocsp-signing'
+for uses in timeStamping critical,timeStamping,codeSigning; do
+    holder "extendedKeyUsage=$uses\n"
+    wrong 'not for this purpose' holder --purpose time-stamping
+done
+holder 'extendedKeyUsage=critical,timeStamping\nkeyUsage=digitalSignature,keyEncipherment\n'
+wrong 'not allow this purpose' holder --purpose time-stamping
+holder 'extendedKeyUsage=critical,timeStamping\nkeyUsage=digitalSignature\n'
+valid holder --purpose time-stamping
+
+signs='keyUsage=digitalSignature\n'
+# A mailbox and a host in a subject are names.
+for row in 'permitted;email:example.org /emailAddress=x@evil.test /emailAddress=x@example.org' \
+    'excluded;email:evil.test /emailAddress=x@evil.test /emailAddress=x@example.org' \
+    'permitted;DNS:example.org /CN=www.evil.test /CN=www.example.org' \
+    'excluded;DNS:evil.test /CN=www.evil.test /CN=www.example.org'; do
+    read -r constraint bad good <<< "$row"
+    make sub root "${ca}nameConstraints=critical,$constraint\n"
+    SUBJECT=$good make named sub "$signs"
+    valid named
+    SUBJECT=$bad make named sub "$signs"
+    wrong 'name constraints' named
+done
