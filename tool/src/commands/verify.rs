@@ -237,6 +237,7 @@ fn reason_of_rule(broken: &Broken) -> &'static str {
         Broken::Name => "the name constraints of a CA exclude a name",
         Broken::Purpose => "it is not for this purpose",
         Broken::Usage => "its key usage does not allow this purpose",
+        Broken::Key => "a key of the path is no secret",
         Broken::Revoked => "a certificate of the path is revoked",
         Broken::NoCrl => "no CRL says whether a certificate of the path is revoked",
         Broken::CrlEnded => "a CRL has ended",

@@ -126,3 +126,20 @@ for row in 'permitted;email:example.org /emailAddress=x@evil.test /emailAddress=
     SUBJECT=$bad make named sub "$signs"
     wrong 'name constraints' named
 done
+
+# Everyone can sign with a key of small order: the point is the neutral one, and so is that of the signature.
+make sub root "$ca"
+python3 - <<'END' > small.pub
+import base64
+key = bytes.fromhex("302a300506032b6570032100") + (1).to_bytes(32, "little")
+print(f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(key).decode()}\n-----END PUBLIC KEY-----")
+END
+make weak sub "$signs" -force_pubkey small.pub
+wrong 'is no secret' weak
+openssl genpkey -algorithm ed25519 -out small.key
+make small root "$ca"
+make forged small "$signs"
+make small root "$ca" -force_pubkey small.pub
+openssl x509 -in forged.pem -outform DER | head -c -64 > forged.der
+{ cat forged.der; printf '\1'; head -c 63 /dev/zero; } | openssl x509 -inform DER -out forged.pem
+fails 1 jeton cert verify forged.pem --roots root.pem --untrusted small.pem | grep 'is no secret'

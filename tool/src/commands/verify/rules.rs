@@ -1,7 +1,7 @@
-//! Rules for a path that the crate `webpki` does not have: the key usage of CAs and of the holder, the
-//! names in subjects, and whether a policy is valid for the whole path if a
-//! CA requires one. To the crate, a root is a name and a key. Here it is a certificate like the others
-//! of the path, as RFC 5280, 6.2, allows.
+//! Rules for a path that the crate `webpki` does not have: the key usage of CAs and of the holder,
+//! the names in subjects, keys that everyone knows, and whether a policy is valid for the whole
+//! path if a CA requires one. To the crate, a root is a name and a key. Here it is a certificate
+//! like the others of the path, as RFC 5280, 6.2, allows.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use der::oid::db::rfc5280::{
     ID_KP_SERVER_AUTH, ID_KP_TIME_STAMPING,
 };
 use der::oid::{AssociatedOid, ObjectIdentifier};
-use jeton_pki::name;
+use jeton_pki::{name, public_key_template};
+use jeton_tool::token_file::check_public_key;
 use x509_cert::ext::pkix::{
     BasicConstraints, CertificatePolicies, ExtendedKeyUsage, InhibitAnyPolicy, KeyUsage, KeyUsages,
     NameConstraints, PolicyConstraints, PolicyMappings,
@@ -68,6 +69,7 @@ pub enum Broken {
     Name,
     Purpose,
     Usage,
+    Key,
     Revoked,
     NoCrl,
     CrlEnded,
@@ -102,6 +104,12 @@ pub fn check(path: &[TbsCertificate], purpose: &Purpose, at: Duration) -> Result
         if get::<ExtendedKeyUsage>(certificate)?.is_some_and(|all| !all.0.contains(&purpose.oid)) {
             return Err(Broken::Purpose);
         }
+        // The crate knows the types of the keys that sign. The key of the holder may have another.
+        let template = public_key_template(&certificate.subject_public_key_info).ok();
+        let flaw = template.and_then(|template| check_public_key(&template).err());
+        if flaw.is_some_and(|flaw| flaw.is_certain()) {
+            return Err(Broken::Key);
+        }
     }
     expect_purpose(holder, purpose)?;
     expect_policy(path)
@@ -132,7 +140,8 @@ fn expect_names(ca: &TbsCertificate, below: &[TbsCertificate]) -> Result<(), Bro
     Ok(())
 }
 
-/// What a holder needs for a purpose. One that stamps times has no other purpose and no other usage.
+/// What a holder needs for a purpose. One that stamps times has no other purpose and no other
+/// usage.
 fn expect_purpose(holder: &TbsCertificate, purpose: &Purpose) -> Result<(), Broken> {
     let stamps = purpose.oid == ID_KP_TIME_STAMPING;
     let fits = match holder.get::<ExtendedKeyUsage>().map_err(|_| Broken::Malformed)? {
