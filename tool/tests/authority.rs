@@ -227,6 +227,11 @@ fn what_a_request_asks_beyond_the_profile_is_left_out() {
 }
 
 #[test]
+fn a_path_has_what_each_certificate_and_each_crl_of_it_says() {
+    script(include_str!("authority/paths.sh"), &[]);
+}
+
+#[test]
 fn a_requester_stops_no_other_request_and_writes_no_other_file() {
     script(include_str!("authority/requester.sh"), &[]);
 }

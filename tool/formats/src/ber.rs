@@ -108,7 +108,8 @@ pub(crate) fn all_to_der(mut ber: &[u8]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
     Some(all)
 }
 
-fn first_to_der(ber: &[u8]) -> Option<(Zeroizing<Vec<u8>>, &[u8])> {
+/// Converts the first structure, and returns the bytes after it.
+pub(crate) fn first_to_der(ber: &[u8]) -> Option<(Zeroizing<Vec<u8>>, &[u8])> {
     // The buffer has its size from the start: growing it would leave copies of the key.
     let length = first(ber).map_or(ber.len(), |(element, _)| element.whole.len());
     let mut der = Zeroizing::new(Vec::with_capacity(length + 1024));

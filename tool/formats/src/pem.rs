@@ -50,14 +50,36 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Error> {
     Ok(found)
 }
 
+/// Returns the bytes before, between and after the blocks.
+fn outside(file: &[u8]) -> Vec<&[u8]> {
+    fn split<'a>(bytes: &'a [u8], at: &str) -> Option<(&'a [u8], &'a [u8])> {
+        let start = bytes.windows(at.len()).position(|window| window == at.as_bytes())?;
+        Some((&bytes[..start], &bytes[start + at.len()..]))
+    }
+    let mut found = Vec::new();
+    let mut rest = file;
+    while let Some((before, block)) = split(rest, BEGIN) {
+        found.push(before);
+        rest = split(block, END).and_then(|(_, end)| split(end, DASHES)).map_or(&[], |(_, after)| after);
+    }
+    found.push(rest);
+    found
+}
+
 /// Returns the contents of the blocks with these labels, or the structures in a file that has no
-/// blocks.
+/// blocks. Refuses a file with both.
 pub fn contents(file: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let text = text(file);
     let blocks = blocks(&text)?;
     if blocks.is_empty() {
         let all = ber::all_to_der(file).unwrap_or_default();
         return Ok(all.iter().map(|der| der.to_vec()).collect());
+    }
+    let is_structure = |bytes: &&[u8]| {
+        ber::first_to_der(bytes.trim_ascii_start()).is_some_and(|(der, _)| der[0] == ber::SEQUENCE)
+    };
+    if outside(file).iter().any(is_structure) {
+        return Err(Error::Damaged("PEM file: it has a structure in DER beside the blocks"));
     }
     let wanted = blocks.iter().filter(|block| labels.contains(&block.label));
     let mut no_password = || None;
@@ -125,5 +147,21 @@ mod tests {
         }
         assert_eq!(contents(b"-----BEGIN B-----\nAAEC\n-----END B-----", &["A"]), Ok(Vec::new()));
         assert_eq!(contents(b"\x02\x01\x07\n", &["A"]), Ok(vec![vec![2, 1, 7]]));
+    }
+
+    #[test]
+    fn a_file_with_der_and_pem_is_refused() {
+        const DER: &[u8] = b"\x30\x03\x02\x01\x07";
+        const PEM: &[u8] = b"-----BEGIN A-----\nAAEC\n-----END A-----\n";
+        for file in
+            [vec![DER, PEM], vec![DER, b"\n", PEM], vec![PEM, DER], vec![PEM, b"\r\n", DER, b"\n", PEM]]
+        {
+            assert!(matches!(contents(&file.concat(), &["A"]), Err(Error::Damaged(_))), "{file:x?}");
+        }
+        // Text that begins with the tag of a structure.
+        assert_eq!(
+            contents(&[b"0 = zero, and more text than the second byte says\n", PEM].concat(), &["A"]),
+            Ok(vec![vec![0, 1, 2]])
+        );
     }
 }

@@ -3,49 +3,35 @@
 //! that it leaves out. docs/paths.md has the results for public test suites.
 
 use std::cell::Cell;
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use der::asn1::AnyRef;
-use der::{Decode, Header, SliceReader};
 use jeton_client::text::shown;
 use jeton_tool::formats::certificate::summary;
 use jeton_tool::register::now;
 use jeton_tool::{Cause, Error, formats};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use serde::Serialize;
-use webpki::{
-    ALL_VERIFICATION_ALGS, CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage,
-    OwnedCertRevocationList, RevocationOptionsBuilder, VerifiedPath, anchor_from_trusted_cert,
-};
-use x509_cert::time::Time;
+use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, VerifiedPath, anchor_from_trusted_cert};
 
 use super::authority::read_certificates;
 use super::out;
 use super::pin::warn;
-use rules::Broken;
+use revocation::{Crl, Known};
+use rules::{Broken, PURPOSES};
 
+mod revocation;
 mod rules;
-
-/// The purposes: 1.3.6.1.5.5.7.3 and a number (RFC 5280, 4.2.1.12).
-const PURPOSES: [(&str, &[u8]); 6] = [
-    ("server-auth", b"\x2b\x06\x01\x05\x05\x07\x03\x01"),
-    ("client-auth", b"\x2b\x06\x01\x05\x05\x07\x03\x02"),
-    ("code-signing", b"\x2b\x06\x01\x05\x05\x07\x03\x03"),
-    ("email-protection", b"\x2b\x06\x01\x05\x05\x07\x03\x04"),
-    ("time-stamping", b"\x2b\x06\x01\x05\x05\x07\x03\x08"),
-    ("ocsp-signing", b"\x2b\x06\x01\x05\x05\x07\x03\x09"),
-];
 
 /// Validate the path from a certificate to a root (RFC 5280, 6).
 ///
 /// The keys and signatures are RSA from 2048 bits, P-256, P-384, P-521 and Ed25519. A certificate
 /// with a critical extension that this command does not know, such as policy constraints, is not
-/// valid. Exit status: 1 if the certificate is not valid.
+/// valid. A root counts like the other certificates: it has not ended, for example, and its
+/// constraints apply. Exit status: 1 if the certificate is not valid.
 #[derive(Args)]
 pub struct Verify {
     /// The file with the certificate, and after it perhaps those of CAs.
@@ -56,12 +42,13 @@ pub struct Verify {
     /// More certificates of CAs between them. May be repeated.
     #[arg(long, value_name = "FILE")]
     untrusted: Vec<PathBuf>,
-    /// CRLs. With one, each certificate of the path needs a CRL that has not ended. May be
+    /// CRLs. With one, each certificate of the path below the root needs a CRL that has not ended.
+    /// Of several ones of a CA with the same scope, that with the highest number counts. May be
     /// repeated.
     #[arg(long, value_name = "FILE")]
     crl: Vec<PathBuf>,
     /// What the certificate is for.
-    #[arg(long, default_value = "server-auth", value_parser = PossibleValuesParser::new(PURPOSES.map(|(name, _)| name)))]
+    #[arg(long, default_value = "server-auth", value_parser = PossibleValuesParser::new(PURPOSES.map(|purpose| purpose.name)))]
     purpose: String,
     /// The certificate also has this host name or address.
     #[arg(long, value_name = "NAME")]
@@ -122,39 +109,48 @@ impl Verify {
         leaf: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
         roots: &[CertificateDer<'_>],
-        crls: &[CertRevocationList<'_>],
+        crls: &[Known],
         host: Option<&ServerName<'_>>,
         broken: &Cell<Option<Broken>>,
     ) -> Result<Vec<String>, webpki::Error> {
         let anchors = roots.iter().map(anchor_from_trusted_cert).collect::<Result<Vec<_>, _>>()?;
-        let crls: Vec<_> = crls.iter().collect();
-        let revocation = match RevocationOptionsBuilder::new(&crls) {
-            Ok(all) => Some(all.with_expiration_policy(ExpirationPolicy::Enforce).build()),
-            Err(_) if self.crl.is_empty() => None,
-            Err(_) => return Err(webpki::Error::UnknownRevocationStatus),
-        };
-        let purpose = PURPOSES.iter().find(|(name, _)| *name == self.purpose);
-        let (_, oid) = purpose.expect("clap accepts only the names of the table");
-        let time = self.at.unwrap_or(now().unsigned_abs());
+        let purpose = PURPOSES.iter().find(|purpose| purpose.name == self.purpose);
+        let purpose = purpose.expect("clap accepts only the names of the table");
+        let time = Duration::from_secs(self.at.unwrap_or(now().unsigned_abs()));
         let certificate = EndEntityCert::try_from(leaf)?;
-        let root_of = |path: &VerifiedPath<'_>| {
-            roots.iter().zip(&anchors).find(|(_, anchor)| *anchor == path.anchor()).map(|(der, _)| der)
+        // Several roots may have the same name and the same key.
+        let roots_of = |path: &VerifiedPath<'_>| -> Vec<_> {
+            roots.iter().zip(&anchors).filter(|(_, one)| *one == path.anchor()).map(|(der, _)| der).collect()
+        };
+        let check_below = |root: &CertificateDer<'_>, path: &VerifiedPath<'_>| {
+            let unknown = webpki::Error::UnsupportedCriticalExtension;
+            if EndEntityCert::try_from(root).is_err_and(|error| error == unknown) {
+                return Err(Broken::Unknown);
+            }
+            let between: Vec<_> = path.intermediate_certificates().map(|ca| ca.der()).collect();
+            let all = [root].into_iter().chain(between.iter().rev()).chain([leaf]);
+            let all = rules::parse(&all.map(AsRef::as_ref).collect::<Vec<_>>())?;
+            rules::check(&all, purpose, time)?;
+            if self.crl.is_empty() { Ok(()) } else { revocation::check(&all, crls, time) }
         };
         let check = |path: &VerifiedPath<'_>| {
-            let between: Vec<_> = path.intermediate_certificates().map(|ca| ca.der()).collect();
-            let all = root_of(path).into_iter().chain(between.iter().rev()).chain([leaf]);
-            rules::check(&all.map(AsRef::as_ref).collect::<Vec<_>>()).map_err(|rule| {
-                broken.set(Some(rule));
-                webpki::Error::UnknownIssuer
-            })
+            let mut wrong = None;
+            for root in roots_of(path) {
+                match check_below(root, path) {
+                    Ok(()) => return Ok(()),
+                    Err(rule) => wrong = Some(rule),
+                }
+            }
+            broken.set(wrong);
+            Err(webpki::Error::UnknownIssuer)
         };
         let verified = certificate.verify_for_usage(
             ALL_VERIFICATION_ALGS,
             &anchors,
             between,
-            UnixTime::since_unix_epoch(Duration::from_secs(time)),
-            KeyUsage::required_if_present(oid),
-            revocation,
+            UnixTime::since_unix_epoch(time),
+            KeyUsage::required_if_present(purpose.oid.as_bytes()),
+            None,
             Some(&check),
         )?;
         broken.set(None);
@@ -163,47 +159,21 @@ impl Verify {
         }
         let mut path = vec![subject(leaf)];
         path.extend(verified.intermediate_certificates().map(|cert| subject(&cert.der())));
-        path.extend(root_of(&verified).map(|der| subject(der)));
+        path.extend(roots_of(&verified).first().map(|der| subject(der)));
         Ok(path)
     }
 }
 
-/// A CRL of a file.
-struct Crl {
-    /// The contents of its name.
-    issuer: Vec<u8>,
-    /// When the CA made it, since 1970.
-    made: Duration,
-    list: Result<CertRevocationList<'static>, webpki::Error>,
-}
-
-impl Crl {
-    fn parse(der: &[u8]) -> Result<Self, der::Error> {
-        let mut fields = SliceReader::new(der)?;
-        // The list, and in it the part that is signed (RFC 5280, 5.1).
-        Header::decode(&mut fields)?;
-        Header::decode(&mut fields)?;
-        let _version = Option::<u8>::decode(&mut fields)?;
-        let _algorithm = AnyRef::decode(&mut fields)?;
-        Ok(Self {
-            issuer: AnyRef::decode(&mut fields)?.value().to_vec(),
-            made: Time::decode(&mut fields)?.to_unix_duration(),
-            list: OwnedCertRevocationList::from_der(der).map(Into::into),
-        })
-    }
-}
-
-/// Returns the CRLs that the crate can use, the newest first, because it asks only one of a CA. One
-/// that it does not know, such as a delta CRL, may revoke more than another CRL of this CA. Without
-/// all CRLs of the CA, the status of its certificates is unknown.
-fn usable(mut crls: Vec<Crl>) -> Vec<CertRevocationList<'static>> {
-    crls.sort_by_key(|crl| Reverse(crl.made));
-    let unknown: Vec<_> = crls.iter().filter(|crl| crl.list.is_err()).map(|crl| crl.issuer.clone()).collect();
+/// Returns the CRLs whose form is known. Another one, such as a delta CRL, may revoke more than
+/// they do. Without all CRLs of a CA, the status of its certificates is unknown.
+fn usable(mut crls: Vec<Crl>) -> Vec<Known> {
+    let unknown: Vec<_> =
+        crls.iter().filter(|crl| crl.known.is_err()).map(|crl| crl.issuer.clone()).collect();
     crls.retain(|crl| !unknown.contains(&crl.issuer));
-    crls.into_iter().filter_map(|crl| crl.list.ok()).collect()
+    crls.into_iter().filter_map(|crl| crl.known.ok()).collect()
 }
 
-/// Reads the CRLs of a file. Warns about those that the crate does not know.
+/// Reads the CRLs of a file. Warns about those of an unknown form.
 fn crls_of(path: &Path) -> Result<Vec<Crl>, Error> {
     let file = out::input(path, out::MESSAGE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
@@ -212,7 +182,7 @@ fn crls_of(path: &Path) -> Result<Vec<Crl>, Error> {
         return Err(Cause::Damaged.error(format!("{} has no CRL", path.display())));
     }
     let all = all.iter().map(|der| Crl::parse(der)).collect::<Result<Vec<_>, _>>()?;
-    for unknown in all.iter().filter_map(|crl| crl.list.as_ref().err()) {
+    for unknown in all.iter().filter_map(|crl| crl.known.as_ref().err()) {
         warn(&format!("{}: the CRLs of a CA are left out: {}", path.display(), reason(unknown)));
     }
     Ok(all)
@@ -227,30 +197,26 @@ fn reason(error: &webpki::Error) -> String {
     use webpki::Error as Wrong;
     let text = match error {
         Wrong::UnknownIssuer => "no path leads to one of the roots",
-        Wrong::CertExpired { .. } => "a certificate of the path has ended",
-        Wrong::CertNotValidYet { .. } => "a certificate of the path is not valid yet",
-        Wrong::CertRevoked => "a certificate of the path is revoked",
-        Wrong::UnknownRevocationStatus => "no CRL says whether a certificate of the path is revoked",
-        Wrong::CrlExpired { .. } => "a CRL has ended",
-        Wrong::NameConstraintViolation => "the name constraints of a CA exclude a name",
+        Wrong::CertExpired { .. } => reason_of_rule(&Broken::Late),
+        Wrong::CertNotValidYet { .. } => reason_of_rule(&Broken::Early),
+        Wrong::NameConstraintViolation => reason_of_rule(&Broken::Name),
         Wrong::CaUsedAsEndEntity => "it is the certificate of a CA",
         Wrong::EndEntityUsedAsCa => reason_of_rule(&Broken::NotCa),
-        Wrong::UnsupportedCriticalExtension => "a critical extension is not known",
-        Wrong::RequiredEkuNotFoundContext(_) => "it is not for this purpose",
+        Wrong::UnsupportedCriticalExtension => reason_of_rule(&Broken::Unknown),
+        Wrong::RequiredEkuNotFoundContext(_) => reason_of_rule(&Broken::Purpose),
         Wrong::CertNotValidForName(_) => "it has not this name",
-        Wrong::PathLenConstraintViolated => "a CA may not have this number of CAs below it",
+        Wrong::PathLenConstraintViolated => reason_of_rule(&Broken::Length),
         Wrong::InvalidSignatureForPublicKey => "the signature of a certificate is wrong",
-        Wrong::InvalidCrlSignatureForPublicKey => "the signature of a CRL is wrong",
         Wrong::UnsupportedSignatureAlgorithmContext(_)
-        | Wrong::UnsupportedSignatureAlgorithmForPublicKeyContext(_)
-        | Wrong::UnsupportedCrlSignatureAlgorithmContext(_)
-        | Wrong::UnsupportedCrlSignatureAlgorithmForPublicKeyContext(_) => {
+        | Wrong::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
             "a signature has an algorithm that is not supported"
         }
         Wrong::UnsupportedDeltaCrl => "delta CRLs are not supported",
         Wrong::UnsupportedIndirectCrl => "indirect CRLs are not supported",
         Wrong::UnsupportedRevocationReasonsPartitioning => "CRLs for some reasons are not supported",
-        Wrong::UnsupportedCrlIssuingDistributionPoint => "CRLs for other points than URIs are not supported",
+        Wrong::UnsupportedCrlIssuingDistributionPoint => {
+            "CRLs whose distribution point has no full name are not supported"
+        }
         Wrong::BadDer | Wrong::BadDerTime | Wrong::TrailingData(_) => reason_of_rule(&Broken::Malformed),
         Wrong::UnsupportedCertVersion => "a certificate is not of version 3",
         // The crate writes the other errors as the names of its variants.
@@ -264,5 +230,16 @@ fn reason_of_rule(broken: &Broken) -> &'static str {
         Broken::NotCa => "a certificate that signed one is not that of a CA",
         Broken::Policies => "no policy is valid for the whole path, and a CA requires one",
         Broken::Malformed => "a certificate or a CRL is malformed",
+        Broken::Unknown => "a critical extension is not known",
+        Broken::Early => "a certificate of the path is not valid yet",
+        Broken::Late => "a certificate of the path has ended",
+        Broken::Length => "a CA may not have this number of CAs below it",
+        Broken::Name => "the name constraints of a CA exclude a name",
+        Broken::Purpose => "it is not for this purpose",
+        Broken::Usage => "its key usage does not allow this purpose",
+        Broken::Key => "a key of the path is no secret",
+        Broken::Revoked => "a certificate of the path is revoked",
+        Broken::NoCrl => "no CRL says whether a certificate of the path is revoked",
+        Broken::CrlEnded => "a CRL has ended",
     }
 }

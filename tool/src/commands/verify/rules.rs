@@ -1,31 +1,122 @@
-//! Rules of RFC 5280 for a path that the crate `webpki` does not have: the key usage of CAs, and
-//! whether a policy is valid for the whole path if a CA requires one.
+//! Rules for a path that the crate `webpki` does not have: the key usage of CAs and of the holder,
+//! the names in subjects, keys that everyone knows, and whether a policy is valid for the whole
+//! path if a CA requires one. To the crate, a root is a name and a key. Here it is a certificate
+//! like the others of the path, as RFC 5280, 6.2, allows.
+
+use std::time::Duration;
 
 use der::Decode;
-use der::oid::db::rfc5280::ANY_POLICY;
+use der::flagset::FlagSet;
+use der::oid::db::rfc5280::{
+    ANY_POLICY, ID_KP_CLIENT_AUTH, ID_KP_CODE_SIGNING, ID_KP_EMAIL_PROTECTION, ID_KP_OCSP_SIGNING,
+    ID_KP_SERVER_AUTH, ID_KP_TIME_STAMPING,
+};
 use der::oid::{AssociatedOid, ObjectIdentifier};
+use jeton_pki::{name, public_key_template};
+use jeton_tool::token_file::check_public_key;
 use x509_cert::ext::pkix::{
-    BasicConstraints, CertificatePolicies, InhibitAnyPolicy, KeyUsage, PolicyConstraints, PolicyMappings,
+    BasicConstraints, CertificatePolicies, ExtendedKeyUsage, InhibitAnyPolicy, KeyUsage, KeyUsages,
+    NameConstraints, PolicyConstraints, PolicyMappings,
 };
 use x509_cert::{Certificate, TbsCertificate, Version};
+
+/// What a certificate is for (RFC 5280, 4.2.1.12).
+pub struct Purpose {
+    pub name: &'static str,
+    pub oid: ObjectIdentifier,
+    /// The holder's key usage has one of these, if there is one.
+    usages: &'static [KeyUsages],
+    /// The certificate says that it is for this purpose.
+    explicit: bool,
+}
+
+/// The purposes of `cert verify`.
+pub const PURPOSES: [Purpose; 6] = {
+    use KeyUsages as K;
+    const SIGNS: &[K] = &[K::DigitalSignature, K::NonRepudiation];
+    const SERVES: &[K] = &[K::DigitalSignature, K::KeyEncipherment, K::KeyAgreement];
+    const CALLS: &[K] = &[K::DigitalSignature, K::KeyAgreement];
+    const MAILS: &[K] = &[K::DigitalSignature, K::NonRepudiation, K::KeyEncipherment, K::KeyAgreement];
+    const fn purpose(
+        name: &'static str,
+        oid: ObjectIdentifier,
+        usages: &'static [K],
+        explicit: bool,
+    ) -> Purpose {
+        Purpose { name, oid, usages, explicit }
+    }
+    [
+        purpose("server-auth", ID_KP_SERVER_AUTH, SERVES, false),
+        purpose("client-auth", ID_KP_CLIENT_AUTH, CALLS, false),
+        purpose("code-signing", ID_KP_CODE_SIGNING, &[K::DigitalSignature], false),
+        purpose("email-protection", ID_KP_EMAIL_PROTECTION, MAILS, false),
+        // RFC 3161, 2.3, and RFC 6960, 4.2.2.2.
+        purpose("time-stamping", ID_KP_TIME_STAMPING, SIGNS, true),
+        purpose("ocsp-signing", ID_KP_OCSP_SIGNING, SIGNS, true),
+    ]
+};
 
 /// Why a path is not valid.
 pub enum Broken {
     NotCa,
     Policies,
     Malformed,
+    /// An extension of the root.
+    Unknown,
+    Early,
+    Late,
+    Length,
+    Name,
+    Purpose,
+    Usage,
+    Key,
+    Revoked,
+    NoCrl,
+    CrlEnded,
 }
 
-/// Checks a path, from the certificate of the root to the one that is validated.
-pub fn check(path: &[&[u8]]) -> Result<(), Broken> {
+/// Reads the certificates of a path.
+pub fn parse(path: &[&[u8]]) -> Result<Vec<TbsCertificate>, Broken> {
     let parse = |der: &&[u8]| Certificate::from_der(der).map(|certificate| certificate.tbs_certificate);
-    let path = path.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(|_| Broken::Malformed)?;
-    let Some((_, cas)) = path.split_last() else { return Err(Broken::Malformed) };
-    cas.iter().try_for_each(expect_ca)?;
-    expect_policy(&path)
+    path.iter().map(parse).collect::<Result<_, _>>().map_err(|_| Broken::Malformed)
 }
 
-fn get<'a, T: Decode<'a> + AssociatedOid>(of: &'a TbsCertificate) -> Result<Option<T>, Broken> {
+/// Checks a path, from the certificate of the root to the one that is validated. The crate checks
+/// the times, the purposes and the numbers of CAs too, but not those of a root.
+pub fn check(path: &[TbsCertificate], purpose: &Purpose, at: Duration) -> Result<(), Broken> {
+    let Some((holder, cas)) = path.split_last() else { return Err(Broken::Malformed) };
+    for (place, ca) in cas.iter().enumerate() {
+        expect_ca(ca)?;
+        expect_names(ca, &path[place + 1..])?;
+        let below = cas[place + 1..].iter().filter(|ca| ca.issuer != ca.subject).count();
+        let limit = get::<BasicConstraints>(ca)?.and_then(|basic| basic.path_len_constraint);
+        if limit.is_some_and(|limit| below > usize::from(limit)) {
+            return Err(Broken::Length);
+        }
+    }
+    for certificate in path {
+        if at < certificate.validity.not_before.to_unix_duration() {
+            return Err(Broken::Early);
+        }
+        if at > certificate.validity.not_after.to_unix_duration() {
+            return Err(Broken::Late);
+        }
+        if get::<ExtendedKeyUsage>(certificate)?.is_some_and(|all| !all.0.contains(&purpose.oid)) {
+            return Err(Broken::Purpose);
+        }
+        // The crate knows the types of the keys that sign. The key of the holder may have another.
+        let template = public_key_template(&certificate.subject_public_key_info).ok();
+        let flaw = template.and_then(|template| check_public_key(&template).err());
+        if flaw.is_some_and(|flaw| flaw.is_certain()) {
+            return Err(Broken::Key);
+        }
+    }
+    expect_purpose(holder, purpose)?;
+    expect_policy(path)
+}
+
+/// Returns an extension.
+pub fn get<'a, T: Decode<'a> + AssociatedOid>(of: &'a TbsCertificate) -> Result<Option<T>, Broken> {
     of.get().map(|found| found.map(|(_, extension)| extension)).map_err(|_| Broken::Malformed)
 }
 
@@ -34,6 +125,38 @@ fn expect_ca(ca: &TbsCertificate) -> Result<(), Broken> {
     let is_ca = get::<BasicConstraints>(ca)?.is_some_and(|basic| basic.ca) || ca.version == Version::V1;
     let signs = get::<KeyUsage>(ca)?.is_none_or(|usage| usage.key_cert_sign());
     if is_ca && signs { Ok(()) } else { Err(Broken::NotCa) }
+}
+
+/// RFC 5280, 6.1.3 (b) and (c), for the subjects: also for a mailbox and a host in them. The crate
+/// checks the other names.
+fn expect_names(ca: &TbsCertificate, below: &[TbsCertificate]) -> Result<(), Broken> {
+    let Some(constraints) = get::<NameConstraints>(ca)? else { return Ok(()) };
+    for (place, certificate) in below.iter().enumerate() {
+        let counts = place + 1 == below.len() || certificate.issuer != certificate.subject;
+        if counts && name::excluded(&constraints, &certificate.subject, &[]).is_some() {
+            return Err(Broken::Name);
+        }
+    }
+    Ok(())
+}
+
+/// What a holder needs for a purpose. One that stamps times has no other purpose and no other
+/// usage.
+fn expect_purpose(holder: &TbsCertificate, purpose: &Purpose) -> Result<(), Broken> {
+    let stamps = purpose.oid == ID_KP_TIME_STAMPING;
+    let fits = match holder.get::<ExtendedKeyUsage>().map_err(|_| Broken::Malformed)? {
+        None => !purpose.explicit,
+        Some((critical, all)) => !stamps || critical && all.0.len() == 1,
+    };
+    let allowed = purpose.usages.iter().fold(FlagSet::default(), |all, one| all | *one);
+    let usage = get::<KeyUsage>(holder)?.map(|usage| usage.0);
+    let is_allowed =
+        usage.is_none_or(|own| !(own & allowed).is_empty() && (!stamps || (own - allowed).is_empty()));
+    match (fits, is_allowed) {
+        (false, _) => Err(Broken::Purpose),
+        (_, false) => Err(Broken::Usage),
+        _ => Ok(()),
+    }
 }
 
 /// RFC 5280, 6.1, for an operator who accepts any policy and requires none. A CA may require one. A
