@@ -64,7 +64,7 @@ const PACKAGES: [(&str, &str); 27] = [
     ("conformance/models", ". secret words"),
     (
         "conformance/fuzz",
-        ". names abi/pkcs11 agent agent/wire client words tests/vectors tool/formats tool/migrate",
+        ". names abi/pkcs11 agent agent/wire client words tests/child tests/vectors tool/formats tool/migrate",
     ),
     ("benches", ". abi/pkcs11 client driver/laboratory client/peers tests/child"),
 ];
