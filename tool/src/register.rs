@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use rustix::fs::OFlags;
 
-use crate::formats::{certificate::public_key_of, identity};
+use crate::formats::{certificate::public_key_of, secret_identity};
 use crate::{Cause, Error, token_file};
 
 /// How long to wait for another process that writes to the list.
@@ -351,13 +351,13 @@ impl Register {
         })
     }
 
-    /// Returns the certificates of a public key, of all CAs. The key of a certificate that was
-    /// adopted from a CRL alone is unknown.
+    /// Returns the certificates of the keys that have the secret of this public key, of all CAs.
+    /// The key of a certificate that was adopted from a CRL alone is unknown.
     pub fn of_key(&self, info: &[u8], which: Of) -> Result<Vec<Entry>, Error> {
         const ALL: &str = "SELECT id, der FROM certificate
             WHERE der IS NOT NULL AND (?1 OR revoked IS NOT NULL AND reason IN (1, 2)) ORDER BY id";
-        let key = identity(info);
-        let has_key = |der: &[u8]| public_key_of(der).is_ok_and(|own| identity(&own) == key);
+        let secret = secret_identity(info);
+        let has_key = |der: &[u8]| public_key_of(der).is_ok_and(|own| secret_identity(&own) == secret);
         let found = || -> rusqlite::Result<Vec<i64>> {
             let mut statement = self.connection.prepare_cached(ALL)?;
             let mut rows = statement.query([which == Of::All])?;
