@@ -285,9 +285,10 @@ impl Register {
 
     /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.
     /// A certificate that is revoked in the list stays revoked. One that is on hold may be revoked
-    /// for good. The CA is sure only if `complete` says that the revocations of that CRL are among
-    /// them, and the list knows no later CRL. Returns how many are new, and the certificates whose
-    /// number another one has: that one gets a remark, and the later end of both.
+    /// for good, and one that was revoked for another reason may turn out to be compromised. The CA
+    /// is sure only if `complete` says that the revocations of that CRL are among them, and the
+    /// list knows no later CRL. Returns how many are new, and the certificates whose number another
+    /// one has: that one gets a remark, and the later end of both.
     pub fn adopt(
         &mut self,
         id: &str,
@@ -301,7 +302,7 @@ impl Register {
             not_before = COALESCE(not_before, excluded.not_before),
             not_after = COALESCE(not_after, excluded.not_after),
             reason = CASE WHEN revoked IS NULL OR reason = 6 AND excluded.revoked IS NOT NULL
-                THEN excluded.reason ELSE reason END,
+                OR excluded.reason IN (1, 2) AND reason NOT IN (1, 2) THEN excluded.reason ELSE reason END,
             revoked = COALESCE(revoked, excluded.revoked)";
         const TWIN: &str = "UPDATE certificate SET not_after = max(not_after, ?5),
             remark = CASE WHEN instr(COALESCE(remark, ''), ?4) THEN remark ELSE COALESCE(remark || '; ', '') || ?4 END
