@@ -224,6 +224,11 @@ impl Register {
         Err(Error::Caused(Cause::Damaged, text))
     }
 
+    /// Until the end of this transaction, no other process changes the list.
+    fn transaction(&self) -> Result<Transaction<'_>, Error> {
+        self.done(Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate))
+    }
+
     /// Runs a change in one transaction.
     fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
         let run = || {
@@ -278,7 +283,7 @@ impl Register {
         der: &[u8],
         check: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let list = self.done(Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate))?;
+        let list = self.transaction()?;
         check()?;
         self.done(insert(&list, "", entry, Some(der)).and_then(|_| list.commit()))
     }
@@ -399,11 +404,20 @@ impl Register {
         self.changed(changed, entry, "is revoked already")
     }
 
-    /// Makes a held certificate valid again. Returns its new entry.
+    /// Makes a held certificate valid again. Returns its new entry. Fails if its key was
+    /// compromised in another certificate.
     pub fn release(&mut self, entry: &Entry) -> Result<Entry, Error> {
         const RELEASE: &str =
             "UPDATE certificate SET revoked = NULL, reason = NULL WHERE id = ?1 AND reason = ?2";
-        let changed = self.write(|list| list.execute(RELEASE, params![entry.id, HOLD]))?;
+        let list = self.transaction()?;
+        let changed = self.done(list.execute(RELEASE, params![entry.id, HOLD]))?;
+        // One that was adopted from a CRL alone has no known key.
+        if let Ok(der) = self.der(entry)
+            && changed == 1
+        {
+            self.expect_secret(&public_key_of(&der)?)?;
+        }
+        self.done(list.commit())?;
         self.changed(changed, entry, "is not on hold")
     }
 

@@ -132,9 +132,11 @@ impl Ready {
         Ok(self)
     }
 
-    /// Fails if the list may lack revocations, or revokes the CA or one above it.
+    /// Fails if the list may lack revocations, or revokes the CA or one above it, or says that the
+    /// key of the CA was compromised.
     pub fn expect_may_issue(&self, register: &Register) -> Result<(), Error> {
         register.expect_sure(&self.name)?;
+        register.expect_secret(&self.info)?;
         self.path(register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))
     }
 

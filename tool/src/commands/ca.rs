@@ -92,7 +92,9 @@ impl Init {
         let path = self.authority.list.path()?;
         let mut known = Vec::new();
         if !Register::is_missing(&path) {
-            for ca in Register::create(&path)?.authorities()? {
+            let register = Register::create(&path)?;
+            register.expect_secret(&ready.info)?;
+            for ca in register.authorities()? {
                 if ca.id != ready.name && is_one_ca(&ca.certificate, &ready.certificate)? {
                     let text = "the list has this CA with its name in other string types; the certificate needs those";
                     return Err(Error::Caused(Cause::Refused, text.to_owned()));
