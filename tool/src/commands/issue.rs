@@ -128,7 +128,9 @@ impl Terms {
         })?;
         let hook = self.hook.run("issued", &entry, output.path());
         // Beside a certificate on standard output, no text.
-        output.path().map_or(Ok(()), |path| describe(path, &entry))?;
+        if let Some(Err(error)) = output.path().map(|path| describe(path, &entry)) {
+            warn(&format!("{error}; the certificate {} is written", entry.serial));
+        }
         Ok(Shown { row: IssuedRow::of(&entry), written, hook })
     }
 }
