@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use der::oid::AssociatedOid;
 use der::{Any, Decode, Encode, Tag};
 use jeton_client::text::hex;
-use jeton_pki::issuer::is_signed;
 use jeton_tool::register::{Entry, HOLD};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
@@ -138,7 +137,7 @@ impl<'a> Found<'a> {
 
     fn is_own(&self, der: &[u8]) -> Result<bool, Error> {
         let issuer = Certificate::from_der(der)?.tbs_certificate.issuer.to_string();
-        Ok(issuer == self.ready.issuer.subject() && self.is_signed(der)?)
+        Ok(issuer == self.ready.issuer.subject() && self.ready.has_signed(der)?)
     }
 
     /// Returns whether the certificates of the database, which has no issuers, are those of another
@@ -162,15 +161,6 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn is_signed(&self, der: &[u8]) -> Result<bool, Error> {
-        let key = Certificate::from_der(&self.ready.certificate)?.tbs_certificate.subject_public_key_info;
-        match is_signed(&self.ready.session, der, &key) {
-            // A key of this type makes no signature with this algorithm.
-            Err(jeton_pki::Error::Refused(_)) => Ok(false),
-            signed => Ok(signed?),
-        }
-    }
-
     /// Returns the number and the end of the last CRL.
     pub fn last_crl(&self) -> Option<(u64, Option<i64>)> {
         self.crl.max(self.counter.map(|number| (number, None)))
@@ -184,7 +174,7 @@ impl<'a> Found<'a> {
     /// Reads a CRL of this CA. Returns whether it is one.
     fn crl(&mut self, path: &Path, crl: &CertificateList, wanted: Wanted) -> Result<bool, Error> {
         let list = &crl.tbs_cert_list;
-        if list.issuer.to_string() != self.ready.issuer.subject() || !self.is_signed(&crl.to_der()?)? {
+        if list.issuer.to_string() != self.ready.issuer.subject() || !self.ready.has_signed(&crl.to_der()?)? {
             return Ok(false);
         }
         let end = list.next_update.as_ref().map(|time| time.to_unix_duration().as_secs() as i64);

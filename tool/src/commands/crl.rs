@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use der::Decode;
 use der::oid::AssociatedOid;
+use der::{Decode, Encode};
 use jeton_client::text::from_hex;
 use jeton_pki::certificate;
 use jeton_pki::issuer::Revoked;
@@ -95,7 +95,12 @@ impl Crl {
 /// Returns the highest number of the CRLs of this CA in a file.
 fn number_of(path: &Path, ready: &Ready) -> Option<u64> {
     let crls = read_crls(&out::input(path, out::MESSAGE).ok()?)?;
-    let own = crls.iter().filter(|crl| crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject());
+    // A user who may write to the file may have put any number there.
+    let is_own = |crl: &&CertificateList| {
+        crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject()
+            && crl.to_der().is_ok_and(|der| ready.has_signed(&der).unwrap_or(false))
+    };
+    let own = crls.iter().filter(is_own);
     own.filter_map(crl_number).max()
 }
 
