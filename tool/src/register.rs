@@ -63,6 +63,16 @@ pub struct Ca {
     pub unsure: bool,
 }
 
+/// A CRL of another CA program, or its number alone. The order is that of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LastCrl {
+    pub number: u64,
+    /// Its `nextUpdate`, in seconds since 1970.
+    pub end: Option<i64>,
+    /// Its `thisUpdate`, in seconds since 1970.
+    pub start: Option<i64>,
+}
+
 /// A certificate of the list. One that was taken from another CA program may lack some facts.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
@@ -298,7 +308,7 @@ impl Register {
         &mut self,
         id: &str,
         found: &[(Entry, Option<Vec<u8>>)],
-        crl: Option<(u64, Option<i64>)>,
+        crl: Option<LastCrl>,
         complete: bool,
     ) -> Result<(usize, Vec<Entry>), Error> {
         const MERGE: &str = "ON CONFLICT (authority, serial) DO UPDATE SET der = COALESCE(der, excluded.der),
@@ -313,7 +323,8 @@ impl Register {
             remark = CASE WHEN instr(COALESCE(remark, ''), ?4) THEN remark ELSE COALESCE(remark || '; ', '') || ?4 END
             WHERE authority = ?1 AND serial = ?2 AND der <> ?3";
         const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2),
-            unsure = CASE WHEN ?4 AND ?2 >= crl_number THEN 0 ELSE unsure END,
+            unsure = CASE WHEN ?5 AND ?2 >= crl_number THEN 0 ELSE unsure END,
+            crl_start = CASE WHEN ?2 > crl_number THEN ?4 ELSE crl_start END,
             crl_end = CASE WHEN ?2 > crl_number THEN ?3 ELSE crl_end END WHERE id = ?1";
         self.write(|list| {
             let count =
@@ -328,8 +339,8 @@ impl Register {
                     twins.push(entry.clone());
                 }
             }
-            if let Some((number, end)) = crl {
-                list.execute(KNOWN, params![id, number as i64, end, complete])?;
+            if let Some(LastCrl { number, end, start }) = crl {
+                list.execute(KNOWN, params![id, number as i64, end, start, complete])?;
             }
             Ok((count()? - before, twins))
         })
@@ -428,28 +439,39 @@ impl Register {
         }
     }
 
-    /// Counts a CRL of this CA that ends then. `make` gets its number, which is above all known
-    /// ones, and the revoked certificates of the same moment. If it fails, the CRL does not count.
-    /// `publish` gets what it made. No other process makes a CRL between the two, so no CRL is
-    /// published after one with a higher number. `least` is the operator's word: without it, this
-    /// fails if the CA may have signed CRLs that the list does not know.
+    /// Counts a CRL of this CA with this lifetime in seconds. `make` gets its number, which is
+    /// above all known ones, its start, and the revoked certificates of the same moment. If it
+    /// fails, the CRL does not count. `publish` gets what it made, and the turn: no other process
+    /// makes a CRL until that is dropped, so no CRL is published after one with a higher number.
+    /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
+    /// the list does not know, or if the last one starts later.
     pub fn next_crl<T, U>(
         &mut self,
         id: &str,
         least: Option<u64>,
-        end: i64,
-        make: impl FnOnce(u64, &[Entry]) -> Result<T, Error>,
-        publish: impl FnOnce(u64, T) -> Result<U, Error>,
+        lifetime: i64,
+        make: impl FnOnce(u64, i64, &[Entry]) -> Result<T, Error>,
+        publish: impl FnOnce(u64, T, File) -> Result<U, Error>,
     ) -> Result<U, Error> {
-        const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
+        const LAST: &str = "SELECT crl_number, crl_start, unsure FROM authority WHERE id = ?1";
+        const NEXT: &str =
+            "UPDATE authority SET crl_number = ?2, crl_start = ?3, crl_end = ?4, unsure = 0 WHERE id = ?1";
         let refused = |text: String| Ok(Err(Error::Caused(Cause::Refused, text)));
         self.authority(id)?;
-        let _turn = self.turn()?;
+        let turn = self.turn()?;
         let (number, made) = self.write(|list| {
-            let (last, unsure): (i64, bool) =
-                list.query_row("SELECT crl_number, unsure FROM authority WHERE id = ?1", [id], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })?;
+            let (last, last_start, unsure): (i64, Option<i64>, bool) =
+                list.query_row(LAST, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let start = now();
+            if let Some(ahead) = last_start.map(|last| last - start)
+                && ahead > 0
+                && least.is_none()
+            {
+                return refused(format!(
+                    "the last CRL starts {ahead} seconds later than the clock says, so clients may not take an earlier \
+                    one; set the clock, or give the number with --number"
+                ));
+            }
             let last = last.unsigned_abs();
             let number = least.unwrap_or(last + 1);
             if unsure && least.is_none() {
@@ -462,13 +484,13 @@ impl Register {
             }
             let revoked =
                 select(list, "WHERE authority = ?1 AND revoked IS NOT NULL ORDER BY c.id", params![id])?;
-            let made = make(number, &revoked);
+            let made = make(number, start, &revoked);
             if made.is_ok() {
-                list.execute(NEXT, params![id, number as i64, end])?;
+                list.execute(NEXT, params![id, number as i64, start, start + lifetime])?;
             }
             Ok(made.map(|made| (number, made)))
         })??;
-        publish(number, made)
+        publish(number, made, turn)
     }
 
     /// Waits until no other process makes a CRL of this list. The next process may go on when the

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use der::oid::AssociatedOid;
 use der::{Any, Decode, Encode, Tag};
 use jeton_client::text::hex;
-use jeton_tool::register::{Entry, HOLD};
+use jeton_tool::register::{Entry, HOLD, LastCrl, now};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 use x509_cert::crl::CertificateList;
@@ -44,8 +44,8 @@ const REASONS: [(&str, u32); 10] = [
 pub struct Found<'a> {
     ready: &'a Ready,
     pub entries: Vec<(Entry, Option<Vec<u8>>)>,
-    /// The number and the end of the last CRL that was read.
-    crl: Option<(u64, Option<i64>)>,
+    /// The last CRL that was read.
+    crl: Option<LastCrl>,
     /// The number of the last CRL, as a counter says.
     counter: Option<u64>,
     /// Whether a database was read, which has all revocations.
@@ -161,14 +161,19 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Returns the number and the end of the last CRL.
-    pub fn last_crl(&self) -> Option<(u64, Option<i64>)> {
-        self.crl.max(self.counter.map(|number| (number, None)))
+    /// Returns the last CRL.
+    pub fn last_crl(&self) -> Option<LastCrl> {
+        self.crl.max(self.counter.map(|number| LastCrl { number, end: None, start: None }))
     }
 
-    /// Returns whether the revocations of the last CRL were read. A counter alone has none.
-    pub fn is_complete(&self) -> bool {
-        self.has_index || self.crl.is_some_and(|(number, _)| Some(number) >= self.counter)
+    /// Returns whether the revocations of the last CRL were read. A counter alone has none. A CRL
+    /// that the list knows, or that has ended, is not the last one: others may have followed it.
+    pub fn is_complete(&self, known: u64) -> bool {
+        let is_last = |crl: LastCrl| {
+            let is_new = known == 0 || crl.number > known;
+            is_new && Some(crl.number) >= self.counter && crl.end.is_none_or(|end| end > now())
+        };
+        self.has_index || self.crl.is_some_and(is_last)
     }
 
     /// Reads a CRL of this CA. Returns whether it is one.
@@ -177,7 +182,8 @@ impl<'a> Found<'a> {
         if list.issuer.to_string() != self.ready.issuer.subject() || !self.ready.has_signed(&crl.to_der()?)? {
             return Ok(false);
         }
-        let end = list.next_update.as_ref().map(|time| time.to_unix_duration().as_secs() as i64);
+        let seconds = |time: &Time| time.to_unix_duration().as_secs() as i64;
+        let (start, end) = (Some(seconds(&list.this_update)), list.next_update.as_ref().map(seconds));
         // A CRL of version 1 has no number.
         let number = crl_number(crl).unwrap_or_default();
         if number > MOST {
@@ -192,7 +198,7 @@ impl<'a> Found<'a> {
                 Wanted::This => Err(damaged(path, "the CRL has a critical extension, so it is no full one")),
             };
         }
-        self.crl = self.crl.max(Some((number, end)));
+        self.crl = self.crl.max(Some(LastCrl { number, end, start }));
         for one in list.revoked_certificates.iter().flatten() {
             let mut extensions = one.crl_entry_extensions.iter().flatten();
             let reason = extensions.find(|extension| extension.extn_id == CrlReason::OID);
@@ -202,7 +208,7 @@ impl<'a> Found<'a> {
                 authority: self.ready.name.clone(),
                 serial: hex(one.serial_number.as_bytes()),
                 profile: PROFILE.to_owned(),
-                revoked: Some(one.revocation_date.to_unix_duration().as_secs() as i64),
+                revoked: Some(seconds(&one.revocation_date)),
                 reason: Some(reason.unwrap_or(CrlReason::Unspecified) as u32),
                 ..Entry::default()
             };
