@@ -18,6 +18,8 @@ pub enum Flaw {
     Malformed(Error),
     /// Everyone can make signatures that fit the point, or knows the secret that it gives.
     SmallOrder,
+    /// The point is the sum of another key and a point of small order: both have one private key.
+    Subgroup,
     /// The public exponent is even or 1.
     Exponent,
     /// The modulus has a prime factor below 752.
@@ -56,6 +58,7 @@ impl Display for Flaw {
             }
             Self::Malformed(_) => "it is not a key of its type",
             Self::SmallOrder => "a point of small order, whose private key everyone knows",
+            Self::Subgroup => "a point outside the subgroup, which has the private key of another point",
             Self::Exponent => "an RSA exponent that is even or 1",
             Self::SmallFactor => "an RSA modulus with a factor below 752",
             Self::Prime => "an RSA modulus that is a prime",
@@ -73,11 +76,15 @@ const STEPS: u32 = 100;
 /// In a modulus of ROCA, the remainder of each prime up to this one is a power of 65537 (Nemec, Sys
 /// et al., 2017).
 const ROCA_PRIMES: u32 = 167;
+/// The orders of the base points of Ed25519 and Ed448 (RFC 8032, 5.1 and 5.2).
+const ORDER_25519: &[u8] = b"1000000000000000000000000000000014def9dea2f79cd65812631a5cf5d3ed";
+const ORDER_448: &[u8] = b"3fffffffffffffffffffffffffffffffffffffffffffffffffffffff7cca23e9c44edb49aed63690216cc2728dc58f552378c292ab5844f3";
 
 /// Checks a public key of a stranger as far as a division does: each import pays for it.
 pub(crate) fn check(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw> {
     provider.keys.public(parts).map_err(Flaw::Malformed)?;
     check_order(parts)?;
+    check_subgroup(parts)?;
     let PublicParts::Rsa { n, e } = parts else { return Ok(()) };
     let (n, e) = (BigUint::from_bytes_be(n), BigUint::from_bytes_be(e));
     let flaws: [(Flaw, &dyn Fn() -> bool); 3] = [
@@ -122,15 +129,56 @@ pub(crate) fn check_order(parts: &PublicParts) -> Result<(), Flaw> {
         PublicParts::X448 { point } => (448, point, &[]),
         _ => return Ok(()),
     };
-    let one = BigUint::from(1_u32);
-    let power = |bits: u32| BigUint::from(1_u32) << bits;
-    let prime = if bits == 255 { power(255) - 19_u32 } else { power(448) - power(224) - 1_u32 };
+    let (one, prime) = (BigUint::from(1_u32), prime(bits));
     // The bit above the coordinate is the sign, or has no meaning.
-    let coordinate = BigUint::from_bytes_le(coordinate) % power(bits) % &prime;
+    let coordinate = BigUint::from_bytes_le(coordinate) % (&one << bits) % &prime;
     let is_of_eight =
         |number: &&str| BigUint::parse_bytes(number.as_bytes(), 16).as_ref() == Some(&coordinate);
     let is_small = coordinate <= one || coordinate == prime - one || of_eight.iter().any(is_of_eight);
     if is_small { Err(Flaw::SmallOrder) } else { Ok(()) }
+}
+
+/// Fails if a point of an Edwards curve is outside the subgroup of the base point. A Montgomery
+/// ladder multiplies u = (1 + y) / (1 - y) by the order of the subgroup: the sign does not matter.
+fn check_subgroup(parts: &PublicParts) -> Result<(), Flaw> {
+    // RFC 8032, 5.1 and 5.2: the order, and a / (a - d) as a fraction.
+    let number = |digits: &[u8]| BigUint::parse_bytes(digits, 16).expect("digits");
+    let (bits, y, order, numerator, denominator) = match parts {
+        PublicParts::Ed25519 { point } => {
+            (255, &point[..], number(ORDER_25519), BigUint::from(121_666_u32), BigUint::from(1_u32))
+        }
+        PublicParts::Ed448 { point } => {
+            (448, &point[..], number(ORDER_448), BigUint::from(1_u32), BigUint::from(39_082_u32))
+        }
+        _ => return Ok(()),
+    };
+    let prime = prime(bits);
+    let times = |a: &BigUint, b: &BigUint| a * b % &prime;
+    let minus = |a: &BigUint, b: &BigUint| (a + &prime - b) % &prime;
+    let y = BigUint::from_bytes_le(y) % (BigUint::from(1_u32) << bits) % &prime;
+    let base = (&y + 1_u32, minus(&BigUint::from(1_u32), &y));
+    let (mut low, mut high) = ((BigUint::from(1_u32), BigUint::default()), base.clone());
+    for bit in (0..order.bits()).rev() {
+        let of = |(x, z): &(BigUint, BigUint)| (x + z, minus(x, z));
+        let ((low_sum, low_difference), (high_sum, high_difference)) = (of(&low), of(&high));
+        let (one, other) = (times(&low_difference, &high_sum), times(&low_sum, &high_difference));
+        let (sum, difference) = (&one + &other, minus(&one, &other));
+        let both = (times(&base.1, &times(&sum, &sum)), times(&base.0, &times(&difference, &difference)));
+        let (sum, difference) =
+            if order.bit(bit) { (high_sum, high_difference) } else { (low_sum, low_difference) };
+        let (sum, difference) = (times(&sum, &sum), times(&difference, &difference));
+        let rest = minus(&sum, &difference);
+        let scaled = times(&difference, &denominator);
+        let twice = (times(&sum, &scaled), times(&rest, &(scaled + times(&rest, &numerator))));
+        (low, high) = if order.bit(bit) { (both, twice) } else { (twice, both) };
+    }
+    if low.1 == BigUint::default() { Ok(()) } else { Err(Flaw::Subgroup) }
+}
+
+/// Returns the prime of Curve25519 or of Curve448.
+fn prime(bits: u32) -> BigUint {
+    let power = |bits: u32| BigUint::from(1_u32) << bits;
+    if bits == 255 { power(255) - 19_u32 } else { power(448) - power(224) - 1_u32 }
 }
 
 fn check_rsa(modulus: &[u8], provider: &Provider) -> Result<(), Flaw> {
@@ -258,7 +306,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "rustcrypto")]
-    fn every_point_of_small_order_is_refused_and_others_are_not() {
+    fn every_point_outside_the_subgroup_is_refused_and_others_are_not() {
         for point in curve25519_dalek::constants::EIGHT_TORSION {
             let edwards = PublicParts::Ed25519 { point: point.compress().0 };
             assert_eq!(check_order(&edwards), Err(Flaw::SmallOrder), "{point:?}");
@@ -279,6 +327,28 @@ mod tests {
             }
         }
         let base = curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
+        for (at, torsion) in curve25519_dalek::constants::EIGHT_TORSION.iter().enumerate() {
+            for factor in [1_u64, 2, 12345, u64::MAX] {
+                let point = base * curve25519_dalek::Scalar::from(factor) + torsion;
+                let parts = PublicParts::Ed25519 { point: point.compress().0 };
+                let expected = if at == 0 { Ok(()) } else { Err(Flaw::Subgroup) };
+                for provider in Provider::ALL.iter().filter(|provider| provider.name != "null") {
+                    assert_eq!(check(&parts, provider), expected, "{at} {factor}");
+                }
+            }
+        }
+        // (x, y) and the points of order 2 and 4 have the sums (-x, -y), (y, -x) and (-y, x).
+        let base_448 = ed448_goldilocks::EdwardsPoint::GENERATOR.to_affine();
+        let negative = |coordinate: [u8; 56]| {
+            let number = prime(448) - BigUint::from_bytes_le(&coordinate);
+            number.to_bytes_le().try_into().expect("56 bytes")
+        };
+        let (x, y) = (base_448.x(), base_448.y());
+        let points = [(y, true), (negative(y), false), (x, false), (negative(x), false)];
+        for (coordinate, is_fine) in points {
+            let point = [&coordinate[..], &[0]].concat().try_into().expect("57 bytes");
+            assert_eq!(check_subgroup(&PublicParts::Ed448 { point }).is_ok(), is_fine);
+        }
         assert_eq!(check_order(&PublicParts::Ed25519 { point: base.compress().0 }), Ok(()));
         assert_eq!(check_order(&PublicParts::X25519 { point: base.to_montgomery().0 }), Ok(()));
     }

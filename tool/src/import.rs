@@ -6,14 +6,15 @@ use cryptoki_sys::*;
 use der::Decode;
 use jeton_client::text::hex;
 use jeton_pki::key_type::Usages;
-use jeton_pki::public_key_template;
-use x509_cert::Certificate;
+use jeton_pki::{expect_one_encoding, public_key_template};
+use spki::SubjectPublicKeyInfoOwned;
+use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::ext::pkix::BasicConstraints;
 
 use crate::client::{Attribute, ObjectHandle, Session};
 use crate::formats::{certificate, identity};
 use crate::object::public_key_info;
-use crate::token_file::{Flaw, KeyPair, PrivateTemplate, check_public_key};
+use crate::token_file::{KeyPair, PrivateTemplate, check_public_key};
 use crate::{Cause, Error};
 
 #[derive(Clone, Debug)]
@@ -112,20 +113,29 @@ pub fn secret_key(
     Ok(session.create_object(&template.0)?)
 }
 
-/// Returns why the key of a CA is refused. A certificate that this tool cannot read is imported as
-/// it is.
-fn flaw_of_authority(der: &[u8]) -> Option<Flaw> {
-    let tbs = Certificate::from_der(der).ok()?.tbs_certificate;
-    let (_, basic) = tbs.get::<BasicConstraints>().ok()??;
-    let template = public_key_template(&tbs.subject_public_key_info).ok().filter(|_| basic.ca)?;
-    check_public_key(&template).err().filter(|flaw| flaw.is_certain())
+/// Fails if the key of a CA is no secret, or has a second encoding. A key that this tool does not
+/// know is imported as it is.
+fn expect_secret_of_authority(der: &[u8]) -> Result<(), Error> {
+    // Raw: RFC 5280 has shorter serial numbers than some CAs. A certificate of version 1 or 2 does
+    // not say whether it is that of a CA.
+    let is_leaf = CertificateInner::<Raw>::from_der(der).map(|certificate| certificate.tbs_certificate);
+    let is_leaf = is_leaf.is_ok_and(|tbs| {
+        let basic = tbs.get::<BasicConstraints>();
+        tbs.version == Version::V3 && basic.is_ok_and(|basic| basic.is_none_or(|(_, basic)| !basic.ca))
+    });
+    let info = SubjectPublicKeyInfoOwned::from_der(&certificate::public_key_of(der)?);
+    let Some(info) = info.ok().filter(|_| !is_leaf) else { return Ok(()) };
+    expect_one_encoding(&info)?;
+    let flaw = public_key_template(&info).ok().and_then(|template| check_public_key(&template).err());
+    match flaw.filter(|flaw| flaw.is_certain()) {
+        None => Ok(()),
+        Some(flaw) => Err(Cause::Refused.error(format!("the key of this CA is refused: {flaw}"))),
+    }
 }
 
 /// Creates a certificate. Fails if it is that of a CA whose key is no secret.
 pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<ObjectHandle, Error> {
-    if let Some(flaw) = flaw_of_authority(der) {
-        return Err(Cause::Refused.error(format!("the key of this CA is refused: {flaw}")));
-    }
+    expect_secret_of_authority(der)?;
     let names_of = certificate::names(der)?;
     // RFC 5280, 4.1.2.2: the issuer and the serial number identify a certificate.
     let identity = [

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use rustix::fs::OFlags;
 
-use crate::formats::{certificate::public_key_of, identity};
+use crate::formats::{certificate::public_key_of, secret_identity};
 use crate::{Cause, Error, token_file};
 
 /// How long to wait for another process that writes to the list.
@@ -61,6 +61,16 @@ pub struct Ca {
     pub crl_end: Option<i64>,
     /// Whether the CA may have signed CRLs that the list does not know.
     pub unsure: bool,
+}
+
+/// A CRL of another CA program, or its number alone. The order is that of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LastCrl {
+    pub number: u64,
+    /// Its `nextUpdate`, in seconds since 1970.
+    pub end: Option<i64>,
+    /// Its `thisUpdate`, in seconds since 1970.
+    pub start: Option<i64>,
 }
 
 /// A certificate of the list. One that was taken from another CA program may lack some facts.
@@ -224,6 +234,11 @@ impl Register {
         Err(Error::Caused(Cause::Damaged, text))
     }
 
+    /// Until the end of this transaction, no other process changes the list.
+    fn transaction(&self) -> Result<Transaction<'_>, Error> {
+        self.done(Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate))
+    }
+
     /// Runs a change in one transaction.
     fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
         let run = || {
@@ -278,21 +293,22 @@ impl Register {
         der: &[u8],
         check: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let list = self.done(Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate))?;
+        let list = self.transaction()?;
         check()?;
         self.done(insert(&list, "", entry, Some(der)).and_then(|_| list.commit()))
     }
 
     /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.
     /// A certificate that is revoked in the list stays revoked. One that is on hold may be revoked
-    /// for good. The CA is sure only if `complete` says that the revocations of that CRL are among
-    /// them, and the list knows no later CRL. Returns how many are new, and the certificates whose
-    /// number another one has: that one gets a remark, and the later end of both.
+    /// for good, and one that was revoked for another reason may turn out to be compromised. The CA
+    /// is sure only if `complete` says that the revocations of that CRL are among them, and the
+    /// list knows no later CRL. Returns how many are new, and the certificates whose number another
+    /// one has: that one gets a remark, and the later end of both.
     pub fn adopt(
         &mut self,
         id: &str,
         found: &[(Entry, Option<Vec<u8>>)],
-        crl: Option<(u64, Option<i64>)>,
+        crl: Option<LastCrl>,
         complete: bool,
     ) -> Result<(usize, Vec<Entry>), Error> {
         const MERGE: &str = "ON CONFLICT (authority, serial) DO UPDATE SET der = COALESCE(der, excluded.der),
@@ -301,13 +317,14 @@ impl Register {
             not_before = COALESCE(not_before, excluded.not_before),
             not_after = COALESCE(not_after, excluded.not_after),
             reason = CASE WHEN revoked IS NULL OR reason = 6 AND excluded.revoked IS NOT NULL
-                THEN excluded.reason ELSE reason END,
+                OR excluded.reason IN (1, 2) AND reason NOT IN (1, 2) THEN excluded.reason ELSE reason END,
             revoked = COALESCE(revoked, excluded.revoked)";
         const TWIN: &str = "UPDATE certificate SET not_after = max(not_after, ?5),
             remark = CASE WHEN instr(COALESCE(remark, ''), ?4) THEN remark ELSE COALESCE(remark || '; ', '') || ?4 END
             WHERE authority = ?1 AND serial = ?2 AND der <> ?3";
         const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2),
-            unsure = CASE WHEN ?4 AND ?2 >= crl_number THEN 0 ELSE unsure END,
+            unsure = CASE WHEN ?5 AND ?2 >= crl_number THEN 0 ELSE unsure END,
+            crl_start = CASE WHEN ?2 > crl_number THEN ?4 ELSE crl_start END,
             crl_end = CASE WHEN ?2 > crl_number THEN ?3 ELSE crl_end END WHERE id = ?1";
         self.write(|list| {
             let count =
@@ -322,8 +339,8 @@ impl Register {
                     twins.push(entry.clone());
                 }
             }
-            if let Some((number, end)) = crl {
-                list.execute(KNOWN, params![id, number as i64, end, complete])?;
+            if let Some(LastCrl { number, end, start }) = crl {
+                list.execute(KNOWN, params![id, number as i64, end, start, complete])?;
             }
             Ok((count()? - before, twins))
         })
@@ -351,13 +368,13 @@ impl Register {
         })
     }
 
-    /// Returns the certificates of a public key, of all CAs. The key of a certificate that was
-    /// adopted from a CRL alone is unknown.
+    /// Returns the certificates of the keys that have the secret of this public key, of all CAs.
+    /// The key of a certificate that was adopted from a CRL alone is unknown.
     pub fn of_key(&self, info: &[u8], which: Of) -> Result<Vec<Entry>, Error> {
         const ALL: &str = "SELECT id, der FROM certificate
             WHERE der IS NOT NULL AND (?1 OR revoked IS NOT NULL AND reason IN (1, 2)) ORDER BY id";
-        let key = identity(info);
-        let has_key = |der: &[u8]| public_key_of(der).is_ok_and(|own| identity(&own) == key);
+        let secret = secret_identity(info);
+        let has_key = |der: &[u8]| public_key_of(der).is_ok_and(|own| secret_identity(&own) == secret);
         let found = || -> rusqlite::Result<Vec<i64>> {
             let mut statement = self.connection.prepare_cached(ALL)?;
             let mut rows = statement.query([which == Of::All])?;
@@ -398,11 +415,20 @@ impl Register {
         self.changed(changed, entry, "is revoked already")
     }
 
-    /// Makes a held certificate valid again. Returns its new entry.
+    /// Makes a held certificate valid again. Returns its new entry. Fails if its key was
+    /// compromised in another certificate.
     pub fn release(&mut self, entry: &Entry) -> Result<Entry, Error> {
         const RELEASE: &str =
             "UPDATE certificate SET revoked = NULL, reason = NULL WHERE id = ?1 AND reason = ?2";
-        let changed = self.write(|list| list.execute(RELEASE, params![entry.id, HOLD]))?;
+        let list = self.transaction()?;
+        let changed = self.done(list.execute(RELEASE, params![entry.id, HOLD]))?;
+        // One that was adopted from a CRL alone has no known key.
+        if let Ok(der) = self.der(entry)
+            && changed == 1
+        {
+            self.expect_secret(&public_key_of(&der)?)?;
+        }
+        self.done(list.commit())?;
         self.changed(changed, entry, "is not on hold")
     }
 
@@ -413,28 +439,39 @@ impl Register {
         }
     }
 
-    /// Counts a CRL of this CA that ends then. `make` gets its number, which is above all known
-    /// ones, and the revoked certificates of the same moment. If it fails, the CRL does not count.
-    /// `publish` gets what it made. No other process makes a CRL between the two, so no CRL is
-    /// published after one with a higher number. `least` is the operator's word: without it, this
-    /// fails if the CA may have signed CRLs that the list does not know.
+    /// Counts a CRL of this CA with this lifetime in seconds. `make` gets its number, which is
+    /// above all known ones, its start, and the revoked certificates of the same moment. If it
+    /// fails, the CRL does not count. `publish` gets what it made, and the turn: no other process
+    /// makes a CRL until that is dropped, so no CRL is published after one with a higher number.
+    /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
+    /// the list does not know, or if the last one starts later.
     pub fn next_crl<T, U>(
         &mut self,
         id: &str,
         least: Option<u64>,
-        end: i64,
-        make: impl FnOnce(u64, &[Entry]) -> Result<T, Error>,
-        publish: impl FnOnce(u64, T) -> Result<U, Error>,
+        lifetime: i64,
+        make: impl FnOnce(u64, i64, &[Entry]) -> Result<T, Error>,
+        publish: impl FnOnce(u64, T, File) -> Result<U, Error>,
     ) -> Result<U, Error> {
-        const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
+        const LAST: &str = "SELECT crl_number, crl_start, unsure FROM authority WHERE id = ?1";
+        const NEXT: &str =
+            "UPDATE authority SET crl_number = ?2, crl_start = ?3, crl_end = ?4, unsure = 0 WHERE id = ?1";
         let refused = |text: String| Ok(Err(Error::Caused(Cause::Refused, text)));
         self.authority(id)?;
-        let _turn = self.turn()?;
+        let turn = self.turn()?;
         let (number, made) = self.write(|list| {
-            let (last, unsure): (i64, bool) =
-                list.query_row("SELECT crl_number, unsure FROM authority WHERE id = ?1", [id], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })?;
+            let (last, last_start, unsure): (i64, Option<i64>, bool) =
+                list.query_row(LAST, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let start = now();
+            if let Some(ahead) = last_start.map(|last| last - start)
+                && ahead > 0
+                && least.is_none()
+            {
+                return refused(format!(
+                    "the last CRL starts {ahead} seconds later than the clock says, so clients may not take an earlier \
+                    one; set the clock, or give the number with --number"
+                ));
+            }
             let last = last.unsigned_abs();
             let number = least.unwrap_or(last + 1);
             if unsure && least.is_none() {
@@ -447,13 +484,13 @@ impl Register {
             }
             let revoked =
                 select(list, "WHERE authority = ?1 AND revoked IS NOT NULL ORDER BY c.id", params![id])?;
-            let made = make(number, &revoked);
+            let made = make(number, start, &revoked);
             if made.is_ok() {
-                list.execute(NEXT, params![id, number as i64, end])?;
+                list.execute(NEXT, params![id, number as i64, start, start + lifetime])?;
             }
             Ok(made.map(|made| (number, made)))
         })??;
-        publish(number, made)
+        publish(number, made, turn)
     }
 
     /// Waits until no other process makes a CRL of this list. The next process may go on when the

@@ -5,6 +5,7 @@ CREATE TABLE authority (
     certificate BLOB NOT NULL,
     above BLOB NOT NULL,
     crl_number INTEGER NOT NULL DEFAULT 0,
+    crl_start INTEGER,
     crl_end INTEGER,
     unsure INTEGER NOT NULL
 ) STRICT;

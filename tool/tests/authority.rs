@@ -237,6 +237,16 @@ fn a_requester_stops_no_other_request_and_writes_no_other_file() {
 }
 
 #[test]
+fn a_compromised_key_gets_no_certificate_in_any_form() {
+    script(include_str!("authority/compromised.sh"), &[]);
+}
+
+#[test]
+fn crls_follow_each_other_and_a_lost_result_is_no_success() {
+    script(include_str!("authority/published.sh"), &[]);
+}
+
+#[test]
 fn a_killed_command_leaves_a_list_that_is_true() {
     script(include_str!("authority/killed.sh"), &[("ROUNDS", "8")]);
 }

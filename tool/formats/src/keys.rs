@@ -16,6 +16,8 @@ pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10
 pub(crate) const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+const ED448: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.113");
 const NULL: &[u8] = &[5, 0];
 /// The constructed and the primitive tag \[1\].
 const CONTEXT_1: u8 = 0xa1;
@@ -189,19 +191,40 @@ fn ec(outer: Option<Element<'_>>, key: &[u8], public: Option<&[u8]>) -> Result<P
 /// Returns what all encodings of a public key have in common. A curve may have a name or explicit
 /// parameters, a point may be compressed, and an RSA key may be for RSASSA-PSS.
 pub fn identity(info: &[u8]) -> Vec<u8> {
-    let common = || {
-        let [algorithm, key] = ber::members(info, SEQUENCE)?[..] else { return None };
-        let (oid, parameters) = ber::first(algorithm.content)?;
-        Some(match ObjectIdentifier::from_bytes(oid.content).ok()? {
-            RSA | PSS => [RSA.as_bytes(), key.content].concat(),
-            EC => {
-                let curve = curve_of(ber::first(parameters)?.0).ok()?;
-                [curve.as_bytes(), &compressed(key.content.get(1..)?)].concat()
-            }
+    common(info).map_or_else(|| info.to_vec(), |(_, name, key)| [name, key].concat())
+}
+
+/// Returns what all public keys of one secret have in common. Who knows the factors of an RSA
+/// modulus knows the private key of each exponent, and who knows the private key of a point knows
+/// that of its negative.
+pub fn secret_identity(info: &[u8]) -> Vec<u8> {
+    let of_secret = || {
+        let (algorithm, name, key) = common(info)?;
+        let secret = match (algorithm, &key[..]) {
+            (RSA | PSS, key) => without_zeros(ber::members(key, SEQUENCE)?.first()?.content).to_vec(),
+            (EC, [2 | 3, coordinate @ ..]) => coordinate.to_vec(),
+            // RFC 8032, 5.1.2 and 5.2.2: the last bit is the sign of the other coordinate.
+            (ED25519 | ED448, [coordinate @ .., last]) => [coordinate, &[last & 0x7f]].concat(),
             _ => return None,
-        })
+        };
+        Some([name, secret].concat())
     };
-    common().unwrap_or_else(|| info.to_vec())
+    of_secret().unwrap_or_else(|| identity(info))
+}
+
+/// Returns the algorithm of a public key, the algorithm or the curve that names its type, and its
+/// bits. Parameters of an algorithm that has none do not count, and neither do unused bits.
+fn common(info: &[u8]) -> Option<(ObjectIdentifier, Vec<u8>, Vec<u8>)> {
+    let [algorithm, key] = ber::members(info, SEQUENCE)?[..] else { return None };
+    let (oid, parameters) = ber::first(algorithm.content)?;
+    let key = key.content.get(1..)?;
+    let algorithm = ObjectIdentifier::from_bytes(oid.content).ok()?;
+    let (name, key) = match algorithm {
+        RSA | PSS => (RSA, key.to_vec()),
+        EC => (curve_of(ber::first(parameters)?.0).ok()?, compressed(key)),
+        other => (other, key.to_vec()),
+    };
+    Some((algorithm, name.as_bytes().to_vec(), key))
 }
 
 /// Encodes an RSA public key that is in PKCS #1.
@@ -241,9 +264,9 @@ fn curve_of(parameters: Element<'_>) -> Result<ObjectIdentifier, Error> {
     let base = compressed(base.content);
     let mut digest = Sha256::new();
     for number in [prime.content, a.content, b.content, &base, order.content] {
-        let zeros = number.iter().take_while(|byte| **byte == 0).count();
-        digest.update([(number.len() - zeros) as u8]);
-        digest.update(&number[zeros..]);
+        let number = without_zeros(number);
+        digest.update([number.len() as u8]);
+        digest.update(number);
     }
     let digest = hex(&digest.finalize());
     let known = CURVES.iter().find(|(_, known)| *known == digest);
@@ -275,12 +298,17 @@ fn bits(bytes: &[u8]) -> Vec<u8> {
     [&[0], bytes].concat()
 }
 
+/// Returns a positive integer without the zeros at its start.
+fn without_zeros(number: &[u8]) -> &[u8] {
+    &number[number.iter().take_while(|byte| **byte == 0).count()..]
+}
+
 /// Encodes an RSA key from its integers: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
 pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
     let integer = |bytes: &[u8]| {
-        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-        let sign: &[u8] = if bytes.get(zeros).is_none_or(|byte| *byte >= 0x80) { &[0] } else { &[] };
-        ber::encode(INTEGER, &[sign, &bytes[zeros..]])
+        let bytes = without_zeros(bytes);
+        let sign: &[u8] = if bytes.first().is_none_or(|byte| *byte >= 0x80) { &[0] } else { &[] };
+        ber::encode(INTEGER, &[sign, bytes])
     };
     let numbers = parts.map(integer);
     let all: Vec<&[u8]> =
@@ -288,4 +316,61 @@ pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
     let key = ber::encode(SEQUENCE, &all);
     RsaPrivateKeyRef::from_der(&key).map_err(|_| Error::Damaged("RSA key"))?;
     rsa(&key, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(oid: ObjectIdentifier, parameters: &[u8], unused: u8, key: &[u8]) -> Vec<u8> {
+        let algorithm = ber::encode(SEQUENCE, &[&ber::encode(OID, &[oid.as_bytes()]), parameters]);
+        ber::encode(SEQUENCE, &[&algorithm, &ber::encode(BIT_STRING, &[&[unused], key])]).to_vec()
+    }
+
+    /// The first key of each kind has all the others as encodings, or as keys with its secret.
+    #[test]
+    fn a_key_has_one_identity_and_all_keys_of_a_secret_have_one() {
+        let rsa = |n: &[u8], e: u8| {
+            ber::encode(SEQUENCE, &[&ber::encode(INTEGER, &[n]), &ber::encode(INTEGER, &[&[e]])])
+        };
+        let curve = ber::encode(OID, &[ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7").as_bytes()]);
+        let (even, odd) = ([[7; 32], [8; 32]].concat(), [[7; 32], [9; 32]].concat());
+        let point = |form: u8, rest: &[u8]| [&[form], rest].concat();
+        let ml_dsa = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
+        let encodings = [
+            vec![
+                info(RSA, NULL, 0, &rsa(&[0, 0xc1, 5], 3)),
+                info(RSA, &[], 0, &rsa(&[0, 0xc1, 5], 3)),
+                info(PSS, &[], 0, &rsa(&[0, 0xc1, 5], 3)),
+            ],
+            vec![
+                info(EC, &curve, 0, &point(4, &even)),
+                info(EC, &curve, 0, &point(2, &[7; 32])),
+                info(EC, &curve, 0, &point(6, &even)),
+            ],
+            vec![
+                info(ED25519, &[], 0, &[6; 32]),
+                info(ED25519, NULL, 0, &[6; 32]),
+                info(ED25519, &curve, 0, &[6; 32]),
+                info(ED25519, &[], 1, &[6; 32]),
+            ],
+            vec![info(ml_dsa, &[], 0, &[6; 1952]), info(ml_dsa, NULL, 0, &[6; 1952])],
+        ];
+        for kind in &encodings {
+            assert!(kind.iter().all(|one| identity(one) == identity(&kind[0])));
+            assert!(kind.iter().all(|one| secret_identity(one) == secret_identity(&kind[0])));
+        }
+        let others = [
+            info(RSA, NULL, 0, &rsa(&[0, 0, 0xc1, 5], 5)),
+            info(EC, &curve, 0, &point(4, &odd)),
+            info(ED25519, &[], 0, &[&[6; 31][..], &[0x86]].concat()),
+        ];
+        for (other, kind) in others.iter().zip(&encodings) {
+            assert_ne!(identity(other), identity(&kind[0]));
+            assert_eq!(secret_identity(other), secret_identity(&kind[0]));
+        }
+        let firsts: std::collections::BTreeSet<_> =
+            encodings.iter().map(|kind| secret_identity(&kind[0])).collect();
+        assert_eq!(firsts.len(), encodings.len());
+    }
 }

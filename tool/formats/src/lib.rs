@@ -27,7 +27,7 @@ mod secret;
 
 pub use entry::{Entry, Item, Wanted};
 pub use error::Error;
-pub use keys::{algorithm, for_pss, identity};
+pub use keys::{algorithm, for_pss, identity, secret_identity};
 pub use password::Password;
 pub use pem::contents;
 pub use pfx::{Random, pkcs12};

@@ -208,19 +208,19 @@ impl Issuer {
         Ok(certificate.to_der()?)
     }
 
-    /// Returns a CRL as bytes to sign. It is valid for this number of days.
-    pub fn crl_tbs(&self, number: u64, revoked: &[Revoked], days: u32) -> Result<Vec<u8>, Error> {
+    /// Returns a CRL as bytes to sign. It is valid from this second since 1970 on, for this number
+    /// of days.
+    pub fn crl_tbs(&self, number: u64, revoked: &[Revoked], start: u64, days: u32) -> Result<Vec<u8>, Error> {
         let own = &self.certificate.tbs_certificate;
         if own.get::<KeyUsage>()?.is_some_and(|(_, usage)| !usage.crl_sign()) {
             return Err(Error::Refused(format!("the certificate of {} may not sign CRLs", own.subject)));
         }
-        let now = now();
         let validity = own.validity.not_before.to_unix_duration()..=own.validity.not_after.to_unix_duration();
-        if !validity.contains(&Duration::from_secs(now)) {
+        if !validity.contains(&Duration::from_secs(start)) {
             return Err(Error::Refused(format!("the certificate of {} is not valid now", own.subject)));
         }
         let too_long = |_| Error::Usage("--days leads beyond the year 9999".to_owned());
-        let end = at(now + u64::from(days) * DAY).map_err(too_long)?;
+        let end = at(start + u64::from(days) * DAY).map_err(too_long)?;
         let entry = |one: &Revoked| -> Result<RevokedCert, Error> {
             // RFC 5280, 5.3.1: the extension is absent if the reason is unspecified.
             let reason = (one.reason != CrlReason::Unspecified)
@@ -235,7 +235,7 @@ impl Issuer {
             version: Version::V2,
             signature: self.signer.algorithm.clone(),
             issuer: own.subject.clone(),
-            this_update: utc(at(now)?)?,
+            this_update: utc(at(start)?)?,
             next_update: Some(utc(end)?),
             // RFC 5280 5.1.2.6: the list is absent if it would be empty.
             revoked_certificates: (!revoked.is_empty())

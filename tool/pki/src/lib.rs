@@ -15,5 +15,5 @@ mod public_key;
 mod signed;
 
 pub use error::Error;
-pub use public_key::{RsaPublicKey, public_key_template};
+pub use public_key::{RsaPublicKey, expect_one_encoding, public_key_template};
 pub use signed::{Signed, ocsp_payload, ocsp_response};

@@ -20,9 +20,28 @@ pub struct RsaPublicKey<'a> {
     pub public_exponent: UintRef<'a>,
 }
 
+/// Fails if a public key has a second encoding: with parameters although its algorithm has none
+/// (RFC 8410, 3; RFC 9814, 4; RFC 9881, 2), or with unused bits.
+pub fn expect_one_encoding(info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
+    let oid = info.algorithm.oid.to_der()?;
+    let may_have = match info.algorithm.parameters.as_ref().map(Tagged::tag) {
+        None => true,
+        // RFC 3279, 2.3.1.
+        Some(Tag::Null) => key_types::of_oid(&oid).is_none(),
+        Some(_) => key_types::of_oid(&oid).is_none() && oid != key_types::RSA,
+    };
+    if may_have && info.subject_public_key.unused_bits() == 0 {
+        return Ok(());
+    }
+    Err(Error::Refused(
+        "a public key with parameters that its algorithm does not have, or with unused bits".to_owned(),
+    ))
+}
+
 /// Returns a template that creates a public key object of any type from a SubjectPublicKeyInfo, in
 /// the form of the specification.
 pub fn public_key_template(info: &SubjectPublicKeyInfoOwned) -> Result<Vec<Attribute>, Error> {
+    expect_one_encoding(info)?;
     let bits = info.subject_public_key.raw_bytes();
     let of = |kind, more: [Attribute; 2]| {
         let class = [Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY), Attribute::number(CKA_KEY_TYPE, kind)];

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use der::oid::AssociatedOid;
 use der::{Any, Decode, Encode, Tag};
 use jeton_client::text::hex;
-use jeton_pki::issuer::is_signed;
-use jeton_tool::register::{Entry, HOLD};
+use jeton_tool::register::{Entry, HOLD, LastCrl, now};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 use x509_cert::crl::CertificateList;
@@ -45,8 +44,8 @@ const REASONS: [(&str, u32); 10] = [
 pub struct Found<'a> {
     ready: &'a Ready,
     pub entries: Vec<(Entry, Option<Vec<u8>>)>,
-    /// The number and the end of the last CRL that was read.
-    crl: Option<(u64, Option<i64>)>,
+    /// The last CRL that was read.
+    crl: Option<LastCrl>,
     /// The number of the last CRL, as a counter says.
     counter: Option<u64>,
     /// Whether a database was read, which has all revocations.
@@ -138,7 +137,7 @@ impl<'a> Found<'a> {
 
     fn is_own(&self, der: &[u8]) -> Result<bool, Error> {
         let issuer = Certificate::from_der(der)?.tbs_certificate.issuer.to_string();
-        Ok(issuer == self.ready.issuer.subject() && self.is_signed(der)?)
+        Ok(issuer == self.ready.issuer.subject() && self.ready.has_signed(der)?)
     }
 
     /// Returns whether the certificates of the database, which has no issuers, are those of another
@@ -162,32 +161,29 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn is_signed(&self, der: &[u8]) -> Result<bool, Error> {
-        let key = Certificate::from_der(&self.ready.certificate)?.tbs_certificate.subject_public_key_info;
-        match is_signed(&self.ready.session, der, &key) {
-            // A key of this type makes no signature with this algorithm.
-            Err(jeton_pki::Error::Refused(_)) => Ok(false),
-            signed => Ok(signed?),
-        }
+    /// Returns the last CRL.
+    pub fn last_crl(&self) -> Option<LastCrl> {
+        self.crl.max(self.counter.map(|number| LastCrl { number, end: None, start: None }))
     }
 
-    /// Returns the number and the end of the last CRL.
-    pub fn last_crl(&self) -> Option<(u64, Option<i64>)> {
-        self.crl.max(self.counter.map(|number| (number, None)))
-    }
-
-    /// Returns whether the revocations of the last CRL were read. A counter alone has none.
-    pub fn is_complete(&self) -> bool {
-        self.has_index || self.crl.is_some_and(|(number, _)| Some(number) >= self.counter)
+    /// Returns whether the revocations of the last CRL were read. A counter alone has none. A CRL
+    /// that the list knows, or that has ended, is not the last one: others may have followed it.
+    pub fn is_complete(&self, known: u64) -> bool {
+        let is_last = |crl: LastCrl| {
+            let is_new = known == 0 || crl.number > known;
+            is_new && Some(crl.number) >= self.counter && crl.end.is_none_or(|end| end > now())
+        };
+        self.has_index || self.crl.is_some_and(is_last)
     }
 
     /// Reads a CRL of this CA. Returns whether it is one.
     fn crl(&mut self, path: &Path, crl: &CertificateList, wanted: Wanted) -> Result<bool, Error> {
         let list = &crl.tbs_cert_list;
-        if list.issuer.to_string() != self.ready.issuer.subject() || !self.is_signed(&crl.to_der()?)? {
+        if list.issuer.to_string() != self.ready.issuer.subject() || !self.ready.has_signed(&crl.to_der()?)? {
             return Ok(false);
         }
-        let end = list.next_update.as_ref().map(|time| time.to_unix_duration().as_secs() as i64);
+        let seconds = |time: &Time| time.to_unix_duration().as_secs() as i64;
+        let (start, end) = (Some(seconds(&list.this_update)), list.next_update.as_ref().map(seconds));
         // A CRL of version 1 has no number.
         let number = crl_number(crl).unwrap_or_default();
         if number > MOST {
@@ -202,7 +198,7 @@ impl<'a> Found<'a> {
                 Wanted::This => Err(damaged(path, "the CRL has a critical extension, so it is no full one")),
             };
         }
-        self.crl = self.crl.max(Some((number, end)));
+        self.crl = self.crl.max(Some(LastCrl { number, end, start }));
         for one in list.revoked_certificates.iter().flatten() {
             let mut extensions = one.crl_entry_extensions.iter().flatten();
             let reason = extensions.find(|extension| extension.extn_id == CrlReason::OID);
@@ -212,7 +208,7 @@ impl<'a> Found<'a> {
                 authority: self.ready.name.clone(),
                 serial: hex(one.serial_number.as_bytes()),
                 profile: PROFILE.to_owned(),
-                revoked: Some(one.revocation_date.to_unix_duration().as_secs() as i64),
+                revoked: Some(seconds(&one.revocation_date)),
                 reason: Some(reason.unwrap_or(CrlReason::Unspecified) as u32),
                 ..Entry::default()
             };

@@ -132,10 +132,22 @@ impl Ready {
         Ok(self)
     }
 
-    /// Fails if the list may lack revocations, or revokes the CA or one above it.
+    /// Fails if the list may lack revocations, or revokes the CA or one above it, or says that the
+    /// key of the CA was compromised.
     pub fn expect_may_issue(&self, register: &Register) -> Result<(), Error> {
         register.expect_sure(&self.name)?;
+        register.expect_secret(&self.info)?;
         self.path(register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))
+    }
+
+    /// Returns whether the CA signed a certificate or a CRL.
+    pub fn has_signed(&self, der: &[u8]) -> Result<bool, Error> {
+        let key = Certificate::from_der(&self.certificate)?.tbs_certificate.subject_public_key_info;
+        match issuer::is_signed(&self.session, der, &key) {
+            // A key of this type makes no signature with this algorithm.
+            Err(jeton_pki::Error::Refused(_)) => Ok(false),
+            signed => Ok(signed?),
+        }
     }
 
     /// Returns the certificates of the CA and those above it: the CA that signed each one, by its

@@ -92,7 +92,9 @@ impl Init {
         let path = self.authority.list.path()?;
         let mut known = Vec::new();
         if !Register::is_missing(&path) {
-            for ca in Register::create(&path)?.authorities()? {
+            let register = Register::create(&path)?;
+            register.expect_secret(&ready.info)?;
+            for ca in register.authorities()? {
                 if ca.id != ready.name && is_one_ca(&ca.certificate, &ready.certificate)? {
                     let text = "the list has this CA with its name in other string types; the certificate needs those";
                     return Err(Error::Caused(Cause::Refused, text.to_owned()));
@@ -148,14 +150,20 @@ impl Adopt {
         }
         // Certificates know more than the lists.
         found.entries.sort_by_key(|(_, der)| der.is_none());
-        let (new, twins) =
-            register.adopt(&ready.name, &found.entries, found.last_crl(), found.is_complete())?;
+        let is_complete = found.is_complete(row.crl_number);
+        let (new, twins) = register.adopt(&ready.name, &found.entries, found.last_crl(), is_complete)?;
         for Entry { serial, subject, .. } in &twins {
             // RFC 5280, 4.1.2.2 forbids it, and a revocation has only the number.
             let what = "the list keeps the other one, and `cert revoke` revokes both";
             warn(&format!("{subject} has the number {serial} of another certificate; {what}"));
         }
         let Row { crl_number, unsure, .. } = register.authority(&ready.name)?;
+        if unsure && found.last_crl().is_some() {
+            warn(
+                "later CRLs may have followed what was read, so the list may lack revocations: the CRL has ended, or the \
+                list knew its number, or only a number was read; `jeton crl --number` gives the number of the next one",
+            );
+        }
         let text =
             format!("{new} certificates are new. The last CRL of {} is {crl_number}.", shown(&row.subject));
         let twins: Vec<_> = twins.iter().map(IssuedRow::of).collect();

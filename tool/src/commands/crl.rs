@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use clap::Args;
-use der::Decode;
 use der::oid::AssociatedOid;
+use der::{Decode, Encode};
 use jeton_client::text::from_hex;
 use jeton_pki::certificate;
 use jeton_pki::issuer::Revoked;
-use jeton_tool::register::{Entry, now};
+use jeton_tool::register::Entry;
 use jeton_tool::{Cause, Error, formats};
 use serde::Serialize;
 use x509_cert::crl::CertificateList;
@@ -60,24 +60,29 @@ impl Crl {
         ready.path(&register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
         // The list refuses an old number too. What the file has says more.
         self.number.map_or(Ok(()), |number| self.expect_newest(number, &ready))?;
-        let end = now() + i64::from(self.days) * 24 * 60 * 60;
-        let make = |number, all: &[Entry]| {
+        let lifetime = i64::from(self.days) * 24 * 60 * 60;
+        let make = |number, start: i64, all: &[Entry]| {
             self.expect_newest(number, &ready)?;
             let damaged = || Cause::Damaged.error("a revoked certificate of the list has no valid number");
             let revoked: Vec<_> = all.iter().map(revoked).collect::<Option<_>>().ok_or_else(damaged)?;
-            let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
+            let tbs = ready.issuer.crl_tbs(number, &revoked, start.unsigned_abs(), self.days)?;
             let signer = &ready.issuer.signer;
             let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
             Ok((self.output.encoded(&[der], "X509 CRL", self.format)?, revoked.len()))
         };
-        let publish = |number, (draft, revoked): (Draft, _)| match draft.publish() {
-            Ok(written) => Ok(Row { number, revoked, written }),
-            Err(error) => {
-                let text = format!("{error}; the CRL {number} is lost, and `jeton crl` signs the next one");
-                Err(Error::Caused(error.cause(), text))
+        let publish = |number, (draft, revoked): (Draft, _), turn| {
+            // The reader of a pipe may never read.
+            let _turn = draft.is_file().then_some(turn);
+            match draft.publish() {
+                Ok(written) => Ok(Row { number, revoked, written }),
+                Err(error) => {
+                    let text =
+                        format!("{error}; the CRL {number} is lost, and `jeton crl` signs the next one");
+                    Err(Error::Caused(error.cause(), text))
+                }
             }
         };
-        out::if_json(&register.next_crl(&ready.name, self.number, end, make, publish)?)
+        out::if_json(&register.next_crl(&ready.name, self.number, lifetime, make, publish)?)
     }
 
     /// Fails if the file that the CRL replaces has one that is as new or newer.
@@ -95,7 +100,12 @@ impl Crl {
 /// Returns the highest number of the CRLs of this CA in a file.
 fn number_of(path: &Path, ready: &Ready) -> Option<u64> {
     let crls = read_crls(&out::input(path, out::MESSAGE).ok()?)?;
-    let own = crls.iter().filter(|crl| crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject());
+    // A user who may write to the file may have put any number there.
+    let is_own = |crl: &&CertificateList| {
+        crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject()
+            && crl.to_der().is_ok_and(|der| ready.has_signed(&der).unwrap_or(false))
+    };
+    let own = crls.iter().filter(is_own);
     own.filter_map(crl_number).max()
 }
 

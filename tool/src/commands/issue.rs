@@ -128,7 +128,9 @@ impl Terms {
         })?;
         let hook = self.hook.run("issued", &entry, output.path());
         // Beside a certificate on standard output, no text.
-        output.path().map_or(Ok(()), |path| describe(path, &entry))?;
+        if let Some(Err(error)) = output.path().map(|path| describe(path, &entry)) {
+            warn(&format!("{error}; the certificate {} is written", entry.serial));
+        }
         Ok(Shown { row: IssuedRow::of(&entry), written, hook })
     }
 }
@@ -195,6 +197,17 @@ fn requests_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     Ok(all)
 }
 
+/// Checks the public key of a certificate. Returns it as the certificate has it.
+fn plain_key(info: &[u8], profile: &CertificateProfile) -> Result<Vec<u8>, Error> {
+    let key = SubjectPublicKeyInfoOwned::from_der(info)?;
+    let template = public_key_template(&key)?;
+    profile.check_key(&key)?;
+    let plain = check_public_key(&template)
+        .map_err(|flaw| Cause::Refused.error(format!("the public key is refused: {flaw}")))?;
+    // RFC 5480, 2.2: programs need not read compressed points.
+    Ok(if key.algorithm.oid.to_der()? == key_types::EC { plain } else { info.to_vec() })
+}
+
 /// Reads a request that its own key signed.
 fn request(path: &Path, ready: &Ready, profile: &CertificateProfile) -> Result<Request, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
@@ -214,15 +227,8 @@ fn request(path: &Path, ready: &Ready, profile: &CertificateProfile) -> Result<R
         }
         _ => return Err(Cause::Refused.error(format!("{} has several requests", path.display()))),
     };
-    let info = SubjectPublicKeyInfoOwned::from_der(&request.public_key()?)?;
-    let template = public_key_template(&info)?;
-    profile.check_key(&info)?;
-    let plain = check_public_key(&template)
-        .map_err(|flaw| Cause::Refused.error(format!("the key of the request is refused: {flaw}")))?;
-    // RFC 5480, 2.2: programs need not read compressed points.
-    if info.algorithm.oid.to_der()? == key_types::EC {
-        request.put_public_key(&plain)?;
-    }
+    let plain = plain_key(&request.public_key()?, profile)?;
+    request.put_public_key(&plain)?;
     if !request.is_signed_by_its_key(&ready.session)? {
         let text = "the signature of the request is not valid";
         return Err(jeton_pki::Error::Refused(text.to_owned()).into());
@@ -419,7 +425,7 @@ impl Renew {
         let old = Certificate::from_der(&register.der(&entry)?)?.tbs_certificate;
         let public_key = match &self.request {
             Some(path) => request(path, &ready, &profile)?.public_key()?,
-            None => old.subject_public_key_info.to_der()?,
+            None => plain_key(&old.subject_public_key_info.to_der()?, &profile)?,
         };
         let names = old.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
         let path_length = old.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);

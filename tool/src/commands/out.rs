@@ -1,4 +1,5 @@
-//! Standard output: text, JSON, bytes. If the reader closes the pipe, the command goes on.
+//! Standard output: text, JSON, bytes. If the reader closes the pipe, the command goes on, except
+//! with a certificate or a CRL that would be lost.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read, Write};
@@ -23,6 +24,8 @@ const COLUMNS: u16 = 80;
 
 /// Whether the command line has `--json`.
 static JSON: AtomicBool = AtomicBool::new(false);
+/// Whether standard output gets a certificate, a request or a CRL that would be lost with it.
+static NEEDED: AtomicBool = AtomicBool::new(false);
 
 /// Chooses JSON or text for all results of this process.
 pub fn choose_json(json: bool) {
@@ -54,7 +57,12 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 }
 
 fn print(text: &str) -> Result<(), Error> {
-    Ok(printed(writeln!(std::io::stdout().lock(), "{text}"))?)
+    arrived(writeln!(std::io::stdout().lock(), "{text}"))
+}
+
+/// Returns the result of a write to standard output.
+fn arrived(written: std::io::Result<()>) -> Result<(), Error> {
+    if NEEDED.load(Relaxed) { written.map_err(Error::io("standard output")) } else { Ok(printed(written)?) }
 }
 
 /// Writes a heading, and below it each value that is not empty in a line of its own.
@@ -177,6 +185,11 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Returns whether the result gets a place where no reader makes the command wait.
+    pub fn is_file(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_stream())
+    }
+
     /// Gives the file its name, or writes to the device or to standard output.
     pub fn publish(self) -> Result<Written, Error> {
         match self.file {
@@ -188,7 +201,7 @@ impl Draft {
             }
             None => {
                 let mut stdout = std::io::stdout().lock();
-                printed(stdout.write_all(&self.bytes).and_then(|()| stdout.flush()))?;
+                arrived(stdout.write_all(&self.bytes).and_then(|()| stdout.flush()))?;
             }
         }
         Ok(self.written)
@@ -314,6 +327,7 @@ impl Output {
             pem.map_err(|error| Error::Failed(error.to_string()))
         };
         let mut each = all.iter().map(AsRef::as_ref);
+        NEEDED.store(self.file().is_none(), Relaxed);
         match encoding {
             Encoding::Der => self.draft(&each.collect::<Vec<_>>().concat(), Form::Binary, PUBLIC),
             Encoding::Pem => self.draft(

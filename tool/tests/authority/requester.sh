@@ -42,8 +42,11 @@ grep 'said by the hook' warned
 issue x.csr --json --out json.pem --hook ./hook > said
 [ "$(head -c 1 said)" = '{' ]
 rm ran
-fails 10 issue x.csr --out full.pem --hook ./hook > /dev/full
+issue x.csr --out full.pem --hook ./hook 2> warned > /dev/full
+grep 'standard output: .*; the certificate [0-9a-f]* is written' warned
 [ -e ran ] && [ -e full.pem ]
+issue requests --out out --force 2> warned > /dev/full
+[ "$(grep -c 'is written' warned)" = 7 ]
 # A second object of the certificate of the CA is not another certificate.
 jeton cert import ca.pem --allow-duplicate
 issue x.csr --out twice.pem

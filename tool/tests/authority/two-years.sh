@@ -72,7 +72,7 @@ for month in 7 8 9 10 11; do
         openssl req -new -key ec.key -subj /CN=demo$month-$number -addext "subjectAltName=DNS:demo$month-$number.example.org" -out demo.csr
         ca -notext -in demo.csr -out demo.pem
         count=$(((month - 7) * 6 + number))
-        ((count % 5)) || ca -revoke demo.pem -crl_reason keyCompromise
+        ((count % 5)) || ca -revoke demo.pem -crl_reason superseded
         ((count % 7)) || ca -revoke demo.pem -crl_hold holdInstructionReject
     done
     ca -gencrl -out demo/last.crl

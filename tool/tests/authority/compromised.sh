@@ -1,0 +1,125 @@
+# A compromised key gets no certificate: in no encoding, for no other public key with its secret, of no CA, by no renewal.
+for label in ca ed ml; do jeton token init --label $label; done
+jeton key generate --token ca --type ec:p256 --label ca
+jeton cert self-sign --token ca --label ca --subject CN=Root --ca --import --out ca.pem
+jeton ca init --token ca --label ca
+CA='--token ca --label ca'
+issue() { jeton cert issue $1.csr $CA --profile ${2:-tls-client} --subject CN=$1 --out $1.pem; }
+compromise() { jeton cert revoke ./$1.pem --reason key-compromise; }
+cat > spki.py <<'END'
+# Writes a request with another encoding of its public key, or its first part, or with a signature.
+import sys
+def read(der, at):
+    length, start = der[at + 1], at + 2
+    if length & 128:
+        start += length & 127
+        length = int.from_bytes(der[at + 2:start], 'big')
+    return der[at:start + length], der[start:start + length]
+def members(der):
+    content, all, at = read(der, 0)[1], [], 0
+    while at < len(content):
+        all.append(read(content, at)[0])
+        at += len(all[-1])
+    return all
+def tlv(tag, *parts):
+    content = b''.join(parts)
+    size = len(content).to_bytes(4, 'big').lstrip(b'\0') or b'\0'
+    return bytes([tag]) + (size if len(content) < 128 else bytes([128 | len(size)]) + size) + content
+what, source, *more = sys.argv[1:]
+info, algorithm, signature = members(open(source, 'rb').read())
+if what == 'sign':
+    out = tlv(0x30, open(more[0], 'rb').read(), algorithm, tlv(3, b'\0', open(more[1], 'rb').read()))
+else:
+    version, subject, key, attributes = members(info)
+    oid, bits = members(members(key)[0])[0], bytearray(members(key)[1])
+    parameters = {'null': b'\5\0', 'curve': bytes.fromhex('06082a8648ce3d030107'), 'unused': b''}[what]
+    if what == 'unused':
+        bits[-len(read(bits, 0)[1])] = 1
+        bits[-1] &= 0xfe
+    out = tlv(0x30, version, subject, tlv(0x30, tlv(0x30, oid, parameters), bytes(bits)), attributes)
+sys.stdout.buffer.write(out)
+END
+# Another encoding of a key without parameters.
+for kind in ed25519 ml-dsa-65; do
+    token=${kind:0:2}
+    jeton key generate --token $token --type $kind --label $token
+    jeton csr --token $token --label $token --subject CN=$token --format der --out $token.csr
+    issue $token
+    compromise $token
+    fails 7 jeton cert issue $token.csr $CA --profile tls-client | grep 'was revoked because the key was compromised'
+    for what in null curve unused; do
+        python3 spki.py $what $token.csr > info
+        jeton sign info --token $token --label $token --out signature --force
+        python3 spki.py sign $token.csr info signature > $what.csr
+        fails 7 jeton cert issue $what.csr $CA --profile tls-client | grep 'parameters that its algorithm does not have'
+    done
+done
+# The negative of a point has the negative private key.
+python3 -c '
+n = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551
+for name, d in ("plus", 12345678901234567890), ("minus", n - 12345678901234567890):
+    curve = bytes.fromhex("a00a06082a8648ce3d030107")
+    open(name, "wb").write(bytes.fromhex("3031020101" "0420") + d.to_bytes(32, "big") + curve)'
+for name in plus minus; do
+    openssl ec -inform DER -in $name -out $name.key
+    openssl req -new -key $name.key -subj /CN=$name -out $name.csr
+done
+issue plus
+openssl req -new -key plus.key -subj /CN=held -out held.csr
+issue held
+jeton cert revoke ./held.pem --reason hold
+compromise plus | grep 'has the same key'
+fails 7 issue minus | grep 'was revoked because the key was compromised'
+fails 7 jeton cert release ./held.pem | grep 'was revoked because the key was compromised'
+[ "$(jeton cert issued --status held | wc -l)" = 1 ]
+# A CA with the key.
+openssl req -x509 -key minus.key -subj /CN=Below -addext basicConstraints=critical,CA:TRUE -out below.pem
+jeton key import minus.key --token ca --label below
+fails 7 jeton ca init --token ca --label below --ca-cert below.pem | grep 'was revoked because the key was compromised'
+# It had its list before the key was known to be compromised.
+jeton key generate --token ca --type ec:p256 --label late
+jeton cert self-sign --token ca --label late --subject CN=Late --ca --out late-ca.pem
+jeton ca init --token ca --label late --ca-cert late-ca.pem
+jeton csr --token ca --label late --subject CN=late --out late.csr
+openssl req -new -newkey rsa:2048 -noenc -keyout new.key -subj /CN=new -out new.csr
+jeton cert issue new.csr --token ca --label late --ca-cert late-ca.pem --profile tls-client --out new.pem
+issue late
+compromise late
+fails 7 jeton cert issue new.csr --token ca --label late --ca-cert late-ca.pem --profile tls-client \
+    | grep 'was revoked because the key was compromised'
+# An older list learns from the last CRL that a key was compromised.
+openssl req -new -newkey rsa:2048 -noenc -keyout old.key -subj /CN=old -out old.csr
+issue old
+jeton cert revoke ./old.pem --reason superseded
+cp -p issued.sqlite kept
+compromise old
+jeton crl $CA --out last.crl
+cp -p kept issued.sqlite
+jeton ca adopt last.crl $CA
+fails 7 jeton cert issue old.csr $CA --profile tls-client | grep 'was revoked because the key was compromised'
+# The key of an adopted certificate was never looked at: its modulus has the factor 3.
+python3 -c '
+def tlv(tag, content):
+    size = len(content).to_bytes(2, "big")
+    return bytes([tag, 0x82]) + size + content if len(content) > 127 else bytes([tag, len(content)]) + content
+n = (3 * (2**2046 + 2**1000 + 1)).to_bytes(257, "big")
+key = tlv(0x30, tlv(2, n) + bytes.fromhex("0203010001"))
+rsa = bytes.fromhex("300d06092a864886f70d0101010500")
+open("weak.der", "wb").write(tlv(0x30, rsa + tlv(3, b"\0" + key)))'
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout two.key -subj /CN=Two -out two.pem
+openssl x509 -req -in new.csr -force_pubkey weak.der -CA two.pem -CAkey two.key -CAcreateserial -days 9 -out weak.pem
+jeton token init --label two
+jeton key import two.key --token two --label two
+jeton ca init --token two --label two --ca-cert two.pem
+jeton ca adopt weak.pem --token two --label two --ca-cert two.pem
+jeton crl --token two --label two --ca-cert two.pem --number 1
+fails 7 jeton cert renew ./weak.pem --token two --label two --ca-cert two.pem --profile tls-client \
+    | grep 'the public key is refused: .* a factor below 752'
+# The key of a CA is checked also in a certificate of version 1, and beside a serial number of 21 bytes.
+openssl x509 -req -in new.csr -force_pubkey weak.der -signkey new.key -days 9 -out one.pem
+printf 'basicConstraints=critical,CA:TRUE\n' > ca.ext
+openssl x509 -req -in new.csr -force_pubkey weak.der -CA two.pem -CAkey two.key -days 9 -extfile ca.ext \
+    -set_serial 0x7f00000000000000000000000000000000000000ff -out long.pem
+for name in one long; do
+    fails 7 jeton cert import $name.pem --token two | grep 'the key of this CA is refused: .* a factor below 752'
+done

@@ -1,0 +1,50 @@
+# The CRLs of a CA follow each other in their numbers and in time, and a result that nobody got is no success.
+jeton token init --label ca
+jeton key generate --type ec:p256 --label ca
+jeton cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem
+jeton ca init --label ca
+openssl req -new -newkey rsa:2048 -noenc -keyout key -subj /CN=x -out x.csr
+jeton cert issue x.csr --label ca --profile tls-client --out x.pem
+# A list that came back learns nothing from a CRL that it knows, or that has ended.
+alter() { python3 -c 'import sqlite3, sys; c = sqlite3.connect("issued.sqlite"); c.execute(sys.argv[1]); c.commit()' "$1"; }
+jeton crl --label ca --out one.crl
+alter 'UPDATE authority SET unsure = 1'
+jeton ca adopt one.crl --label ca 2>&1 | grep 'later CRLs may have followed'
+fails 7 jeton crl --label ca | grep 'may have signed CRLs'
+cp -p issued.sqlite kept
+jeton crl --label ca --number 2 --out two.crl
+cp -p kept issued.sqlite
+! command -v faketime || {
+    faketime -f +8d jeton ca adopt two.crl --label ca 2>&1 | grep 'later CRLs may have followed'
+    fails 7 jeton crl --label ca | grep 'may have signed CRLs'
+    cp -p kept issued.sqlite
+}
+jeton ca adopt two.crl --label ca > said 2>&1
+fails 1 grep warning said
+# Whoever may write to the place of the CRL may put any number there.
+printf '[ca]\ndefault_ca = d\n[d]\ndatabase = index\ncrlnumber = number\ndefault_md = sha256\ndefault_crl_days = 9\n' > cnf
+touch index; echo 4000000000000000 > number
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout forged.key -subj /CN=Root -out forged.pem
+openssl ca -gencrl -config cnf -keyfile forged.key -cert forged.pem -out ca.crl
+jeton crl --label ca --out ca.crl --force
+openssl crl -in ca.crl -CAfile ca.pem -noout -crlnumber | grep '0x0*3$'
+# A command whose result nobody reads stops no other one.
+number() { python3 -c 'import sqlite3; print(*sqlite3.connect("issued.sqlite").execute("SELECT crl_number FROM authority").fetchone())'; }
+{ head -c 65536 /dev/zero; exec jeton crl --label ca; } | sleep 60 &
+sleeper=$!
+for round in $(seq 100); do [ "$(number)" = 4 ] || sleep 0.1; done
+timeout 30 jeton crl --label ca --out other.crl
+[ "$(number)" = 5 ]
+kill $sleeper
+# Nobody got the certificate or the CRL.
+for verb in 'cert show x' 'cert renew x --label ca' 'crl --label ca' 'crl --label ca --json'; do
+    { sleep 0.2; code=0; jeton $verb 2> said || code=$?; echo $code > code; } | true
+    [ "$(cat code)" != 0 ] && grep 'standard output: Broken pipe' said
+done
+# The clock goes back.
+! command -v faketime || {
+    faketime -f +2h jeton crl --label ca --out ca.crl --force
+    fails 7 jeton crl --label ca --out ca.crl --force | grep 'starts 7[0-9]* seconds later than the clock says'
+    jeton crl --label ca --out ca.crl --force --number $(($(number) + 1))
+    jeton crl --label ca --out ca.crl --force
+}
