@@ -213,7 +213,7 @@ fn an_older_key_outside_the_suite_is_not_used() {
     let session = client.user();
     let find =
         |label: &str, class: ObjectClass| client.find_one(session, &Attributes::of(class).label(label));
-    let encrypts = |key| client.encrypt_init(session, (&with_iv(M::AES_CBC, &[3; 16])).into(), key);
+    let encrypts = |key| client.encrypt_init(session, &with_iv(M::AES_CBC, &[3; 16]), key);
     let (small, large) = (find("small", ObjectClass::SECRET_KEY), find("large", ObjectClass::SECRET_KEY));
     assert_eq!(encrypts(small), Err(Error::KeySizeRange));
     assert_eq!(encrypts(large), Ok(()));
