@@ -2,6 +2,9 @@
 
 mod fake;
 
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Barrier;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -10,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use fake::*;
 use jeton_agent_wire::Call;
+use jeton_agent_wire::channel::Channel;
 use jeton_client::Remote;
 use jeton_words::asynchronous::Started;
 use jeton_words::error::{Error, Result};
+use jeton_words::general::Threads;
 use jeton_words::id::{MechanismType, ObjectHandle, SessionHandle, SlotId};
 use jeton_words::mechanism::{Mechanism, find};
 use jeton_words::operation::Output;
@@ -213,4 +218,63 @@ fn a_call_waits_for_a_key_generation_in_its_session() {
         assert_eq!(sign_init(&fake.remote, session), Ok(()));
         assert_eq!(generation.join().expect("a thread"), Err(Error::FunctionNotSupported));
     });
+}
+
+extern "C" fn ignore(_: libc::c_int) {}
+
+/// Waits on this thread while a signal comes again and again, as the timer of an application does.
+fn disturbed<T>(wait: impl FnOnce() -> T) -> (T, Duration) {
+    // SAFETY: a handler that does nothing, and the thread of this function, which lives.
+    let thread = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (ignore as *const () as usize, libc::SA_RESTART);
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+        libc::pthread_self()
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            while !is_over.load(SeqCst) && start.elapsed() < 2 * LIMIT {
+                thread::sleep(Duration::from_millis(100));
+                // SAFETY: the thread waits for this one.
+                unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            }
+        });
+        let start = Instant::now();
+        let outcome = wait();
+        is_over.store(true, SeqCst);
+        (outcome, start.elapsed())
+    })
+}
+
+#[test]
+fn a_signal_does_not_start_the_time_again() {
+    // An answer.
+    let (fake, is_hostile) = turncoat(|| Act::Stop);
+    let session = fake.open();
+    is_hostile.store(true, SeqCst);
+    let (outcome, time) = disturbed(|| sign_init(&fake.remote, session));
+    assert!(outcome == Err(Error::DeviceError) && time < LIMIT, "{outcome:?} after {time:?}");
+    // The bytes of a message, in both directions.
+    let (ours, _theirs) = UnixStream::pair().expect("sockets");
+    ours.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    ours.set_write_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    let mut channel = Channel::new(ours, 1);
+    channel.whole = 10 * LIMIT;
+    channel.frame = vec![0; 1 << 22];
+    for wait in [|channel: &mut Channel| channel.receive(9, |_| true), Channel::send] {
+        let (outcome, time) = disturbed(|| wait(&mut channel).map_err(|error| error.kind()));
+        assert!(outcome == Err(io::ErrorKind::WouldBlock) && time < LIMIT, "{outcome:?} after {time:?}");
+    }
+    // A connection to an agent whose queue is full.
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("agent");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    // SAFETY: a socket that listens.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let _first = UnixStream::connect(&path).expect("a place in the queue");
+    let parameters = format!("agent = {{ address = 'unix:{}' }}", path.display());
+    let (outcome, time) = disturbed(|| Remote::default().start(Some(&parameters), Threads::Allowed));
+    assert!(outcome == Err(Error::GeneralError) && time < LIMIT, "{outcome:?} after {time:?}");
 }

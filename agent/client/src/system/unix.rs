@@ -7,10 +7,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
-use rustix::io::retry_on_intr;
+use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -52,6 +52,9 @@ pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(T
     Ok((stream.into(), listed))
 }
 
+/// The shortest limit of time of a socket: none at all would be no limit.
+const LEAST: Duration = Duration::from_millis(1);
+
 /// Connects to a socket. The limits are for the connection, to receive and to send. A forked child
 /// closes the descriptor, also while this function or a TLS handshake waits.
 fn connect(
@@ -62,9 +65,17 @@ fn connect(
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let listed = OPEN.put(socket.as_raw_fd());
     // Does not wait for long if the queue is full or the host does not answer.
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(brief))?;
+    let start = Instant::now();
+    loop {
+        // A signal does not start the time again.
+        let left = brief.saturating_sub(start.elapsed()).max(LEAST);
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+        match net::connect(&socket, address) {
+            Err(Errno::INTR) if left > LEAST => {}
+            outcome => break outcome?,
+        }
+    }
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(silence))?;
-    retry_on_intr(|| net::connect(&socket, address))?;
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(stuck))?;
     Ok((socket, listed))
 }
