@@ -69,7 +69,7 @@ pub struct Held {
     serial: Vec<u8>,
     /// The agent at which the session is open.
     epoch: AtomicU64,
-    /// Whether the call that has the session may take long.
+    /// Whether the call that has the session may take longer than others.
     is_long: AtomicBool,
     session: TimedMutex<Session>,
 }
@@ -290,7 +290,7 @@ impl Application {
     }
 
     /// Locks a session for a call. Returns the deadline of the call too, which is a later one if
-    /// another thread generates a key in the session.
+    /// another thread has a call in the session that may take longer.
     fn lock_session<'a>(
         &self,
         held: &'a Held,
@@ -299,8 +299,11 @@ impl Application {
     ) -> Result<(TimedGuard<'a, Session>, Deadline)> {
         loop {
             if let Some(session) = held.session.lock_until(deadline.end) {
-                held.is_long.store(may_take_long(call), Ordering::Relaxed);
+                held.is_long.store(time(call) != Time::Short, Ordering::Relaxed);
                 return Ok((session, deadline));
+            }
+            if !self.pool.is_open() {
+                return Err(Error::NotInitialized);
             }
             if !held.is_long.load(Ordering::Relaxed) {
                 return Err(Error::DeviceError);
@@ -422,7 +425,11 @@ impl Application {
         deadline: Deadline,
     ) -> Result<Vec<Answer<'l>>, Unanswered> {
         let count = self.write(linked, session, call)?;
-        let end = if may_take_long(call) { None } else { Some(deadline.end) };
+        let end = match time(call) {
+            Time::Short => Some(deadline.end),
+            Time::Slow => Some(deadline.slow()),
+            Time::Long => None,
+        };
         Ok(linked.connection.exchange_calls(count, end)?)
     }
 
@@ -534,9 +541,12 @@ impl Application {
     }
 }
 
-/// Returns whether a call may take as long as the generation of a key, or waits for an event.
-fn may_take_long(call: &Call<'_>) -> bool {
-    !matches!(call, Call::C_WaitForSlotEvent { wait: Wait::Never }) && call.function().time() == Time::Long
+/// Returns how long a call may take. One that is refused or only ends an operation takes no time.
+fn time(call: &Call<'_>) -> Time {
+    match call {
+        Call::C_WaitForSlotEvent { wait: Wait::Never } | Call::Refused { .. } | Call::Clear(_) => Time::Short,
+        call => call.function().time(),
+    }
 }
 
 /// Returns the result of a call that did not fail.

@@ -33,6 +33,11 @@ pub const RETRY: Duration = Duration::from_millis(20);
 const PROBE: Duration = Duration::from_millis(200);
 /// How long an attempt to connect to one agent takes at most.
 const ATTEMPT: Duration = Duration::from_secs(4);
+/// How many times as long as others a call may take that derives or unwraps a key, or initialises a
+/// token.
+const SLOW: u32 = 10;
+/// The greatest number of characters of a reason on standard error.
+const LINE: usize = 1024;
 /// Connections that are kept for the next call. More are closed after their call.
 const KEPT: usize = 64;
 
@@ -99,6 +104,11 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// Returns the deadline of a call that may take longer than others.
+    pub fn slow(self) -> Instant {
+        self.start + SLOW * (self.end - self.start)
+    }
+
     /// Returns the time that is left.
     pub fn left(self) -> Duration {
         self.end.saturating_duration_since(Instant::now())

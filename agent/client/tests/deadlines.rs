@@ -15,7 +15,7 @@ use fake::*;
 use jeton_agent_wire::Call;
 use jeton_agent_wire::channel::Channel;
 use jeton_client::Remote;
-use jeton_words::asynchronous::Started;
+use jeton_words::asynchronous::{AsyncFunction, Started};
 use jeton_words::error::{Error, Result};
 use jeton_words::general::Threads;
 use jeton_words::id::{MechanismType, ObjectHandle, SessionHandle, SlotId};
@@ -136,7 +136,7 @@ fn every_call_ends_in_time() {
         ("an agent that closes the connection", || Act::Close),
         ("an agent that closes it late", || Act::After(Duration::from_millis(700), Box::new(Act::Close))),
     ];
-    // `C_InitToken` may take as long as the generation of a key.
+    // `C_InitToken` may take longer.
     let with_pin = WITH_PIN[..4].repeat(2);
     // Threads wait for each other: those that open or close sessions, and those in one session.
     let groups = [(&OTHERS[..], true), (&with_pin, true), (&[sign_init as Function; THREADS], false)];
@@ -277,4 +277,74 @@ fn a_signal_does_not_start_the_time_again() {
     let parameters = format!("agent = {{ address = 'unix:{}' }}", path.display());
     let (outcome, time) = disturbed(|| Remote::default().start(Some(&parameters), Threads::Allowed));
     assert!(outcome == Err(Error::GeneralError) && time < LIMIT, "{outcome:?} after {time:?}");
+}
+
+/// What derives or unwraps a key, or initialises a token, has ten times as long as other calls.
+#[test]
+fn a_slow_call_has_time_but_ends() {
+    const SLOW: [Function; 4] = [
+        |remote, _| remote.init_token(SlotId(1), b"1234", &[b' '; 32]),
+        |remote, session| {
+            let derivation = mechanism(MechanismType::SHA256_KEY_DERIVATION);
+            remote.derive(session, &derivation, ObjectHandle(1), &Template::default(), &mut []).map(drop)
+        },
+        |remote, session| {
+            let (wrap, template) = (mechanism(MechanismType::RSA_PKCS), Template::default());
+            remote.unwrap_key(session, &wrap, ObjectHandle(1), b"wrapped", &template).map(drop)
+        },
+        |remote, session| remote.async_complete(session, AsyncFunction::GenerateKey).map(drop),
+    ];
+    let patience = Duration::from_secs(PATIENCE);
+    let late = || Act::After(Duration::from_secs(PATIENCE + 2), Box::new(answer(Err(Error::DataInvalid))));
+    let (honest, is_late) = turncoat(late);
+    let (hostile, is_silent) = turncoat(|| Act::Stop);
+    thread::scope(|scope| {
+        for (number, call) in SLOW.into_iter().enumerate() {
+            let (honest, hostile) = (&honest.remote, &hostile);
+            let session = (honest.open_session(SlotId(1), Access::ReadWrite, false), hostile.open());
+            scope.spawn(move || {
+                while !(is_late.load(SeqCst) && is_silent.load(SeqCst)) {
+                    thread::sleep(DRIP);
+                }
+                let outcome = call(honest, session.0.expect("a session"));
+                assert_eq!(outcome, Err(Error::DataInvalid), "{number}");
+                let start = Instant::now();
+                let waiting = scope.spawn(move || {
+                    thread::sleep(DRIP);
+                    sign_init(&hostile.remote, session.1)
+                });
+                assert_eq!(call(&hostile.remote, session.1), Err(Error::DeviceError), "{number}");
+                let time = start.elapsed();
+                assert!((10 * patience..10 * patience + LIMIT).contains(&time), "{number} after {time:?}");
+                // A call that waits for the session ends too.
+                assert!(waiting.join().expect("a thread").is_err(), "{number}");
+            });
+        }
+        is_late.store(true, SeqCst);
+        is_silent.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn nothing_waits_for_a_key_generation_after_the_end_of_the_application() {
+    let behaviour = Behaviour {
+        calls: Box::new(|call, _, _| match call {
+            Call::C_GenerateKey { .. } => Act::After(2 * LIMIT, Box::new(Act::Close)),
+            _ => honest(call),
+        }),
+        ..Behaviour::default()
+    };
+    let fake = Fake::behaving(behaviour, PATIENCE);
+    let session = fake.open();
+    thread::scope(|scope| {
+        scope.spawn(|| generate_key(&fake.remote, session).map(drop));
+        thread::sleep(DRIP);
+        let waiting = scope.spawn(|| {
+            let start = Instant::now();
+            (sign_init(&fake.remote, session), start.elapsed() < LIMIT)
+        });
+        thread::sleep(DRIP);
+        assert_eq!(fake.remote.stop(), Ok(()));
+        assert_eq!(waiting.join().expect("a thread"), (Err(Error::NotInitialized), true));
+    });
 }

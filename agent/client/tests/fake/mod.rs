@@ -72,7 +72,7 @@ pub struct Fake {
 }
 
 /// The time between two parts of a message that never ends.
-const DRIP: Duration = Duration::from_millis(100);
+pub const DRIP: Duration = Duration::from_millis(100);
 
 impl Fake {
     /// Starts an agent that answers calls by `behave`, and an application of it. `admits` says for
