@@ -75,7 +75,7 @@ struct Link {
     lost: Option<Instant>,
     /// When the last attempt to connect ended.
     tried: Option<Instant>,
-    /// Whether standard error says that the agents refuse this client.
+    /// Whether standard error says that the agents refuse this client: once for each `C_Initialize`.
     is_said: bool,
 }
 
@@ -333,7 +333,7 @@ impl Pool {
             match self.link_to(&addresses[at]) {
                 Ok(line) => {
                     let mut link = lock(&self.link);
-                    (link.at, link.lost, link.tried, link.is_said) = (at, None, None, false);
+                    (link.at, link.lost, link.tried) = (at, None, None);
                     return Ok(line);
                 }
                 // An agent that lives is busy for a short time, and one that ended may come back,
@@ -467,8 +467,9 @@ impl Drop for Linked<'_> {
 
 /// Says on standard error why there is no agent: the code of `C_Initialize` does not.
 fn refuse(reason: &str) -> Error {
-    // The agent's words go to a terminal.
-    let reason = reason.replace(char::is_control, " ");
-    eprintln!("libjeton_client: no agent: {reason}");
+    // The agent's words go to a terminal, and a pipe takes a short line as a whole.
+    let is_plain = |c: &char| *c == ' ' || c.is_ascii_graphic();
+    let reason: String = reason.chars().filter(is_plain).take(LINE).collect();
+    system::say(&format!("libjeton_client: no agent: {reason}\n"));
     Error::GeneralError
 }

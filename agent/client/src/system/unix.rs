@@ -3,14 +3,15 @@
 use std::io;
 #[cfg(feature = "tls")]
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, write};
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -31,6 +32,17 @@ pub fn is_privileged() -> bool {
 pub fn user() -> Option<u32> {
     let user = geteuid();
     (user == getuid()).then_some(user.as_raw())
+}
+
+/// Writes a short line to standard error, unless nobody reads there now: the application would wait,
+/// or get a signal that ends it.
+pub fn say(line: &str) {
+    let errors = io::stderr();
+    let mut polled = [PollFd::from_borrowed_fd(errors.as_fd(), PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut polled, Some(&now)).is_ok() && polled[0].revents() == PollFlags::OUT {
+        let _ = write(errors.as_fd(), line.as_bytes());
+    }
 }
 
 /// Connects to an agent of this host. The limits are those of [`connect`].

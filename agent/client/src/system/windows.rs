@@ -1,7 +1,7 @@
 //! The process and its sockets on Windows.
 
 use std::ffi::c_void;
-use std::io;
+use std::io::{self, Write};
 #[cfg(feature = "tls")]
 use std::net::SocketAddr;
 use std::net::TcpStream;
@@ -52,6 +52,11 @@ pub const fn forget_parent() {}
 
 /// Processes do not fork.
 pub struct Listed;
+
+/// Writes a line to standard error, if there is one.
+pub fn say(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
+}
 
 /// Fails: agents of this host have Unix sockets.
 pub fn connect_unix(_: &Path, _: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
