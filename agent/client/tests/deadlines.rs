@@ -29,8 +29,7 @@ use jeton_words::token::Token;
 
 /// How long a call waits, in seconds.
 const PATIENCE: u64 = 1;
-/// A call returns within this time: the attempt to connect that it began last may take longer than
-/// its patience, and so may the host.
+/// A call returns within this time: the host may take longer.
 const LIMIT: Duration = Duration::from_secs(PATIENCE + 7);
 const THREADS: usize = 10;
 /// How often a call with a PIN may be sent.
@@ -347,4 +346,38 @@ fn nothing_waits_for_a_key_generation_after_the_end_of_the_application() {
         assert_eq!(fake.remote.stop(), Ok(()));
         assert_eq!(waiting.join().expect("a thread"), (Err(Error::NotInitialized), true));
     });
+}
+
+#[test]
+fn a_call_connects_in_time_also_if_some_agents_are_silent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("silent");
+    // Connections wait in its queue.
+    let _silent = UnixListener::bind(&path).expect("a socket");
+    let silent = format!(",unix:{}", path.display()).repeat(6);
+    let hostile = || {
+        let is_hostile: &AtomicBool = Box::leak(Box::default());
+        let behaviour = Behaviour {
+            calls: Box::new(|call, _, _| if is_hostile.load(SeqCst) { Act::Close } else { honest(call) }),
+            joins: Box::new(|| if is_hostile.load(SeqCst) { Joining::Silent } else { Joining::Admitted }),
+            ..Behaviour::default()
+        };
+        (Fake::behaving(behaviour, PATIENCE), is_hostile)
+    };
+    let good = Fake::start(|call, _| honest(call), || true);
+    for (others, outcome) in [
+        (silent.clone(), Error::DeviceError),
+        (format!("{silent},{}", good.address()), Error::FunctionNotSupported),
+    ] {
+        let (fake, is_hostile) = hostile();
+        let address = fake.address() + &others;
+        let remote = Remote::default();
+        let parameters = format!("agent = {{ address = '{address}', timeout-seconds = {PATIENCE} }}");
+        remote.start(Some(&parameters), Threads::Allowed).expect("an application");
+        assert_eq!(remote.slots().map(drop), Err(Error::FunctionNotSupported));
+        is_hostile.store(true, SeqCst);
+        let start = Instant::now();
+        assert_eq!(remote.slots().map(drop), Err(outcome));
+        assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    }
 }

@@ -45,21 +45,21 @@ pub fn say(line: &str) {
     }
 }
 
-/// Connects to an agent of this host. The limits are those of [`connect`].
-pub fn connect_unix(path: &Path, limits: [Duration; 3]) -> io::Result<(UnixStream, Listed)> {
-    let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, limits)?;
+/// Connects to an agent of this host, within this time.
+pub fn connect_unix(path: &Path, time: Duration) -> io::Result<(UnixStream, Listed)> {
+    let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, time)?;
     Ok((socket.into(), listed))
 }
 
-/// Connects to an agent of another host. The limits are those of [`connect`].
+/// Connects to an agent of another host, within this time.
 #[cfg(feature = "tls")]
-pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
+pub fn connect_tcp(address: &SocketAddr, time: Duration) -> io::Result<(TcpStream, Listed)> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let (stream, listed) = connect(family, address, limits)?;
+    let (stream, listed) = connect(family, address, time)?;
     // The connection fails when the host has vanished.
     sockopt::set_socket_keepalive(&stream, true)?;
     sockopt::set_tcp_keepidle(&stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepintvl(&stream, limits[0])?;
+    sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(2))?;
     sockopt::set_tcp_user_timeout(&stream, 10_000)?;
     Ok((stream.into(), listed))
 }
@@ -67,12 +67,12 @@ pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(T
 /// The shortest limit of time of a socket: none at all would be no limit.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// Connects to a socket. The limits are for the connection, to receive and to send. A forked child
-/// closes the descriptor, also while this function or a TLS handshake waits.
+/// Connects to a socket, within this time. A forked child closes the descriptor, also while this
+/// function or a TLS handshake waits.
 fn connect(
     family: AddressFamily,
     address: &impl SocketAddrArg,
-    [brief, silence, stuck]: [Duration; 3],
+    time: Duration,
 ) -> io::Result<(OwnedFd, Listed)> {
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let listed = OPEN.put(socket.as_raw_fd());
@@ -80,15 +80,13 @@ fn connect(
     let start = Instant::now();
     loop {
         // A signal does not start the time again.
-        let left = brief.saturating_sub(start.elapsed()).max(LEAST);
+        let left = time.saturating_sub(start.elapsed()).max(LEAST);
         sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
         match net::connect(&socket, address) {
             Err(Errno::INTR) if left > LEAST => {}
             outcome => break outcome?,
         }
     }
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(silence))?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(stuck))?;
     Ok((socket, listed))
 }
 

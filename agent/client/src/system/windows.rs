@@ -59,16 +59,14 @@ pub fn say(line: &str) {
 }
 
 /// Fails: agents of this host have Unix sockets.
-pub fn connect_unix(_: &Path, _: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
+pub fn connect_unix(_: &Path, _: Duration) -> io::Result<(TcpStream, Listed)> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "Windows needs tls://HOST:PORT"))
 }
 
-/// Connects to an agent of another host. The limits are for the connection, to receive and to send.
+/// Connects to an agent of another host, within this time.
 #[cfg(feature = "tls")]
-pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
-    let stream = TcpStream::connect_timeout(address, limits[0])?;
+pub fn connect_tcp(address: &SocketAddr, time: Duration) -> io::Result<(TcpStream, Listed)> {
+    let stream = TcpStream::connect_timeout(address, time)?;
     stream.set_nonblocking(true)?;
-    stream.set_read_timeout(Some(limits[1]))?;
-    stream.set_write_timeout(Some(limits[2]))?;
     Ok((stream, Listed))
 }
