@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use jeton_agent_wire::call::Here;
 use jeton_agent_wire::{self as wire, Answer, Call, Malformed, Opening, Outcome, State, Unfit};
+use jeton_words::asynchronous::Started;
 use jeton_words::cipher::AeadScheme;
 use jeton_words::effect::{Effect, Time};
 use jeton_words::error::{Error, Result};
@@ -72,6 +73,24 @@ pub struct Held {
     /// Whether the call that has the session may take longer than others.
     is_long: AtomicBool,
     session: TimedMutex<Session>,
+}
+
+impl Held {
+    /// Returns whether a call in a session of this kind can have this answer.
+    fn can_have(&self, answer: &Answer<'_>) -> bool {
+        match &answer.outcome {
+            Ok(Outcome::C_GetSessionInfo { result, .. }) => {
+                (result.slot, result.access, result.asynchronous)
+                    == (self.slot, self.access, self.asynchronous)
+            }
+            Ok(
+                Outcome::C_GenerateKey { result: Started::Pending, .. }
+                | Outcome::C_GenerateKeyPair { result: Started::Pending, .. },
+            )
+            | Err(Error::Pending) => self.asynchronous,
+            _ => true,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -491,6 +510,7 @@ impl Application {
         let answer = answers.pop().ok_or(Malformed)?;
         Malformed::unless(answers.len() < waited.unwrap_or(0) || fits(call, &answer))?;
         let Some((held, session)) = at else { return take(answer) };
+        Malformed::unless(held.can_have(&answer))?;
         session.certain.check_signature(call, &answer)?;
         session.state = answer.state;
         if let Some(error) = answer.error().filter(|_| answers.len() < session.certain.waiting().len()) {
