@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jeton_agent_wire::call::Here;
 use jeton_agent_wire::{self as wire, Answer, Call, Malformed, Opening, Outcome, State, Unfit};
@@ -183,6 +183,17 @@ impl Application {
         take: impl FnOnce(Outcome<'_>) -> Taken<T>,
     ) -> Result<T> {
         self.call_until(self.pool.deadline(), handle, call, take)
+    }
+
+    /// Carries out a part of a call that began at this time.
+    pub fn call_since<T>(
+        &self,
+        start: Instant,
+        handle: SessionHandle,
+        call: &Call<'_>,
+        take: impl FnOnce(Outcome<'_>) -> Taken<T>,
+    ) -> Result<T> {
+        self.call_until(self.pool.deadline_since(start), handle, call, take)
     }
 
     fn call_until<T>(

@@ -206,7 +206,11 @@ impl Pool {
 
     /// Returns the deadline of a call that begins now.
     pub fn deadline(&self) -> Deadline {
-        let start = Instant::now();
+        self.deadline_since(Instant::now())
+    }
+
+    /// Returns the deadline of a call that began at this time.
+    pub fn deadline_since(&self, start: Instant) -> Deadline {
         Deadline { start, end: start + lock(&self.link).patience }
     }
 

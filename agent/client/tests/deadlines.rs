@@ -12,8 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fake::*;
-use jeton_agent_wire::Call;
+use jeton_agent_wire::call::{Found, MAX_HANDLES};
 use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::{Call, Outcome};
 use jeton_client::Remote;
 use jeton_words::asynchronous::{AsyncFunction, Started};
 use jeton_words::error::{Error, Result};
@@ -380,4 +381,25 @@ fn a_call_connects_in_time_also_if_some_agents_are_silent() {
         assert_eq!(remote.slots().map(drop), Err(outcome));
         assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
     }
+}
+
+#[test]
+fn the_batches_of_a_search_have_one_deadline() {
+    let slow = || {
+        let out = Found(vec![ObjectHandle(1); MAX_HANDLES]);
+        let found = answer(Ok(Outcome::C_FindObjects { result: MAX_HANDLES, session: (), out }));
+        Act::After(Duration::from_millis(600), Box::new(found))
+    };
+    let (fake, is_slow) = turncoat(slow);
+    let session = fake.open();
+    is_slow.store(true, SeqCst);
+    let mut handles = vec![ObjectHandle(0); MAX_HANDLES];
+    let (start, mut batches) = (Instant::now(), 0);
+    while fake.remote.find_more(session, &mut handles, start).is_ok() {
+        batches += 1;
+        assert!(start.elapsed() < LIMIT);
+    }
+    assert!(batches <= 2, "{batches}");
+    // Another call has its own.
+    assert_eq!(fake.remote.find(session, &mut handles), Ok(MAX_HANDLES));
 }
