@@ -150,7 +150,9 @@ fn several_templates_have_bounded_memory() {
 fn the_parts_of_a_parameter_are_counted() {
     // CKM_SP800_108_COUNTER_KDF with the PRF CKM_AES_CMAC.
     let derive = |count: u64, fields: usize| {
-        let fields = list(count, (0..fields).map(|_| vec![0, 0]));
+        // The counter, which is mandatory, and keys.
+        let all = [vec![0, 1, 0, 4]].into_iter().chain((1..fields).map(|_| vec![4, 1]));
+        let fields = list(count, all.take(fields));
         let rest = [&fields[..], &[0, 1], &list(0, []), &list(0, [])].concat();
         [&[3, 0xac, 0x07, params("Sp800_108"), 1][..], &rest].concat()
     };
