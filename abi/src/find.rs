@@ -1,5 +1,7 @@
 //! "Object management functions": the search.
 
+use std::time::Instant;
+
 use cryptoki_sys::{CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton_words::error::{Error, Result, require};
 use jeton_words::id::ObjectHandle;
@@ -39,7 +41,14 @@ pub unsafe fn C_FindObjects<T: Token>(
         let max = usize::try_from(max).map_err(|_| Error::ArgumentsBad)?;
         require(!objects.is_null() || max == 0, Error::ArgumentsBad)?;
         // SAFETY: the contract of PKCS#11 for phObject.
-        let found = unsafe { find(|handles| token.find(session, handles), T::BATCH, objects, max) };
+        let found = unsafe {
+            if max <= CHUNK {
+                find(|handles| token.find(session, handles), T::BATCH, objects, max)
+            } else {
+                let start = Instant::now();
+                find(|handles| token.find_more(session, handles, start), T::BATCH, objects, max)
+            }
+        };
         let found = answered(found)?;
         // SAFETY: the contract of PKCS#11 for pulObjectCount.
         unsafe { place.put(length(found)) };

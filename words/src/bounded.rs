@@ -1,9 +1,11 @@
-//! Lists in messages. A peer that says that it sends many items gets no memory for them.
+//! Lists, byte strings and texts in messages. A peer that says that it sends many items gets no memory
+//! for them, and decoding fails if there is no memory for what it sent.
 
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
+use jeton_secret::try_boxed;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -11,6 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub const MAX_ATTRIBUTES: usize = 1024;
 /// The greatest depth of the templates in a template.
 pub const MAX_DEPTH: usize = 4;
+
+/// The length of the longest text in a struct of PKCS#11, in bytes.
+const MAX_TEXT: usize = 64;
 
 /// The greatest number of items in a [`List`].
 pub const MAX_ITEMS: usize = 1 << 13;
@@ -80,6 +85,47 @@ fn take_left(count: usize) -> bool {
     left.is_some()
 }
 
+/// Copies a byte string of a message, if it has at most this number of bytes and there is memory.
+pub fn copy<E: Error>(bytes: &[u8], most: usize) -> Result<Box<[u8]>, E> {
+    if bytes.len() > most {
+        return Err(E::custom("a byte string that is too long"));
+    }
+    try_boxed(bytes).map_err(|_| E::custom("no memory"))
+}
+
+/// Decodes a text, and copies what a struct of PKCS#11 can have of it.
+pub fn text<'de, T: From<String>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    let text: &str = Deserialize::deserialize(from)?;
+    Ok(text[..text.floor_char_boundary(MAX_TEXT)].to_owned().into())
+}
+
+/// A byte string, which is copied if there is memory. Its length is checked with its mechanism.
+pub mod copied {
+    use super::{Deserializer, copy};
+
+    pub use serde_bytes::serialize;
+
+    /// Decodes the byte string.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
+        copy(serde_bytes::deserialize(from)?, usize::MAX)
+    }
+}
+
+/// The same for a byte string that may be absent.
+pub mod maybe_copied {
+    use serde::Deserialize;
+    use serde_bytes::Bytes;
+
+    use super::{Deserializer, copy};
+
+    pub use serde_bytes::serialize;
+
+    /// Decodes the byte string.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<[u8]>>, D::Error> {
+        Option::<&Bytes>::deserialize(from)?.map(|bytes| copy(bytes, usize::MAX)).transpose()
+    }
+}
+
 struct Items<T> {
     /// Returns whether the list may have this number of items. It is asked before the first item is
     /// decoded: each list in an item could say that it has as many.
@@ -99,7 +145,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
         if !(self.takes)(count) {
             return Err(A::Error::invalid_length(count, &self));
         }
-        let mut all = Vec::with_capacity(count);
+        let mut all = Vec::new();
+        all.try_reserve_exact(count).map_err(A::Error::custom)?;
         while let Some(item) = items.next_element()? {
             all.push(item);
         }

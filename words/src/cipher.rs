@@ -6,6 +6,7 @@ use jeton_secret::try_boxed;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::bounded;
 use crate::error::{Error, Result};
 
 /// The initial value of KW (RFC 3394, 2.2.3.1).
@@ -185,7 +186,12 @@ impl Serialize for Nonce {
 
 impl<'de> Deserialize<'de> for Nonce {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde_bytes::deserialize(deserializer).map(|bytes: &[u8]| bytes.into())
+        let given: &[u8] = serde_bytes::deserialize(deserializer)?;
+        if given.len() <= 16 {
+            return Ok(given.into());
+        }
+        let long = bounded::copy(given, AeadScheme::MAX_NONCE)?;
+        Ok(Self { bytes: [0; 16], len: given.len(), long })
     }
 }
 
@@ -317,7 +323,7 @@ pub enum CipherScheme {
         /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
         nonce: Nonce,
         /// Additional authenticated data.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         aad: Box<[u8]>,
         /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
         tag_len: usize,
@@ -342,7 +348,7 @@ pub enum CipherScheme {
     /// nonce of 8 bytes selects the original, with a counter of 64 bits.
     ChaCha20 {
         /// The nonce, 8 or 12 bytes.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         nonce: Box<[u8]>,
         /// The counter of the first block.
         counter: u64,

@@ -46,6 +46,8 @@ functions!(pins);
 pub enum Time {
     /// As long as a computation with a key.
     Short,
+    /// As long as several computations, or one that costs much memory.
+    Slow,
     /// As long as the generation of a key, or without a limit.
     Long,
 }
@@ -63,16 +65,15 @@ impl Function {
 
     const fn row(self) -> (Effect, Time) {
         use Effect::{Changes, Ends, Reads};
-        use Time::{Long, Short};
+        use Time::{Long, Short, Slow};
         match self {
             Self::C_Login | Self::C_LoginUser | Self::C_Logout => (Ends, Short),
+            Self::C_GenerateKey | Self::C_GenerateKeyPair => (Changes, Long),
             Self::C_InitToken
             | Self::C_DeriveKey
-            | Self::C_GenerateKey
-            | Self::C_GenerateKeyPair
             | Self::C_UnwrapKey
             | Self::C_UnwrapKeyAuthenticated
-            | Self::C_AsyncComplete => (Changes, Long),
+            | Self::C_AsyncComplete => (Changes, Slow),
             Self::C_InitPIN
             | Self::C_SetPIN
             | Self::C_CloseAllSessions

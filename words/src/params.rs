@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::at_most;
+use crate::bounded::{self, at_most};
 use crate::cipher::{CipherScheme, GcmParams};
 use crate::error::{Error, Result};
 use crate::hash::Hash;
@@ -31,7 +31,7 @@ pub enum Params {
         /// `phFlag`: Ed25519ph, Ed448ph.
         prehash: bool,
         /// The context, at most 255 bytes.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         context: Box<[u8]>,
     },
     /// ML-DSA and SLH-DSA, also with a hash of the message.
@@ -39,7 +39,7 @@ pub enum Params {
         /// `CKH_DETERMINISTIC_REQUIRED`.
         deterministic: bool,
         /// The context, at most 255 bytes.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         context: Box<[u8]>,
         /// The hash from `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
         hash: Option<Hash>,
@@ -50,7 +50,7 @@ pub enum Params {
         /// The hash of MGF1.
         mgf: Hash,
         /// The label (`CKZ_DATA_SPECIFIED`), or empty.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         label: Box<[u8]>,
     },
     /// `CKM_RSA_AES_KEY_WRAP`.
@@ -62,14 +62,14 @@ pub enum Params {
         /// The hash of MGF1.
         mgf: Hash,
         /// The OAEP label.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         label: Box<[u8]>,
     },
     /// A cipher with its parameter.
     Cipher(CipherScheme),
     Gmac {
         /// The initialisation vector.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         iv: Box<[u8]>,
         tag_len: usize,
     },
@@ -78,10 +78,10 @@ pub enum Params {
         /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
         kdf: Option<AgreementKdf>,
         /// The shared information.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         shared: Box<[u8]>,
         /// The peer's public key: a point or u-coordinate, bare or in a DER octet string.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         peer: Box<[u8]>,
     },
     Hkdf {
@@ -89,15 +89,15 @@ pub enum Params {
         expand: bool,
         hash: Hash,
         salt: HkdfSalt,
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         info: Box<[u8]>,
     },
-    Data(#[serde(with = "serde_bytes")] Box<[u8]>),
+    Data(#[serde(with = "bounded::copied")] Box<[u8]>),
     /// An initialisation vector and data.
     CbcData {
         /// The initialisation vector.
         iv: [u8; 16],
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         data: Box<[u8]>,
     },
     /// Another key.
@@ -111,7 +111,7 @@ pub enum Params {
         /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
         kdf: Option<AgreementKdf>,
         /// The shared information.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         shared: Box<[u8]>,
     },
     /// One-time passwords.
@@ -133,13 +133,13 @@ pub enum Params {
         #[serde(deserialize_with = "at_most::<MAX_FIELDS, _, _>")]
         fields: Vec<Field>,
         /// The first iteration variable of the feedback mode.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         iv: Box<[u8]>,
     },
     Pbkdf2 {
         /// The hash of HMAC.
         hash: Hash,
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         salt: Box<[u8]>,
         iterations: u32,
         password: Password,
@@ -157,7 +157,7 @@ pub enum Params {
         /// The pseudo-random function.
         prf: TlsPrf,
         /// The hash of the handshake messages so far.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         session_hash: Box<[u8]>,
     },
     /// The keys of a TLS connection, with these lengths in bytes. The client and the server each
@@ -176,11 +176,11 @@ pub enum Params {
         /// The pseudo-random function.
         prf: TlsPrf,
         /// The label: the purpose of the key.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         label: Box<[u8]>,
         randoms: Randoms,
         /// The context. An empty context is not the same as `None`.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::maybe_copied")]
         context: Option<Box<[u8]>>,
     },
     /// A TLS "finished" message.
@@ -194,9 +194,9 @@ pub enum Params {
     },
     /// The pseudo-random function of TLS 1.0 and 1.1.
     TlsPrf {
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         seed: Box<[u8]>,
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         label: Box<[u8]>,
         /// The length of the output in bytes.
         len: usize,
@@ -209,7 +209,7 @@ pub enum Params {
         /// message.
         data_as_key: bool,
         /// Ni and Nr, concatenated.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         nonces: Box<[u8]>,
         /// The shared secret g^ir of the new exchange, if IKE replaces its keys.
         new_key: Option<ObjectHandle>,
@@ -223,7 +223,7 @@ pub enum Params {
         /// The key that was derived before.
         previous: Option<ObjectHandle>,
         /// CKYi and CKYr, concatenated.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         cookies: Box<[u8]>,
         number: u8,
     },
@@ -233,7 +233,7 @@ pub enum Params {
         prf: MacFunction,
         /// The shared secret g^xy.
         shared: Option<ObjectHandle>,
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         extra: Box<[u8]>,
     },
     /// The later keys of IKEv2.
@@ -243,7 +243,7 @@ pub enum Params {
         /// The key at the start of the seed.
         seed_key: Option<ObjectHandle>,
         /// The rest of the seed.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         seed: Box<[u8]>,
     },
     /// The message representative of ML-DSA.
@@ -251,7 +251,7 @@ pub enum Params {
         /// The key that signs or verifies.
         key: MuKey,
         /// The context, at most 255 bytes.
-        #[serde(with = "serde_bytes")]
+        #[serde(with = "bounded::copied")]
         context: Box<[u8]>,
     },
 }
@@ -374,7 +374,7 @@ pub enum MuKey {
     /// A public or private key.
     Object(ObjectHandle),
     /// The hash of a public key (FIPS 204, algorithm 6: `tr`), which has 64 bytes.
-    Hash(#[serde(with = "serde_bytes")] Box<[u8]>),
+    Hash(#[serde(with = "bounded::copied")] Box<[u8]>),
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
@@ -383,7 +383,7 @@ pub enum HkdfSalt {
     /// Zeros, with the length of the hash.
     Null,
     /// These bytes.
-    Data(#[serde(with = "serde_bytes")] Box<[u8]>),
+    Data(#[serde(with = "bounded::copied")] Box<[u8]>),
     /// The value of a key.
     Key(ObjectHandle),
 }

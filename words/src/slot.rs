@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
+
 /// Whether `C_WaitForSlotEvent` waits for an event (`CKF_DONT_BLOCK`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
@@ -17,8 +19,10 @@ pub enum Wait {
 #[derive(Serialize, Deserialize)]
 pub struct SlotInfo {
     /// The description, of any length. The C interface pads and cuts it.
+    #[serde(deserialize_with = "bounded::text")]
     pub description: String,
     /// The name of the manufacturer.
+    #[serde(deserialize_with = "bounded::text")]
     pub manufacturer: Cow<'static, str>,
     /// Always true. A slot without an initialised token has one that can be initialised.
     pub token_present: bool,
@@ -36,10 +40,13 @@ pub struct TokenInfo {
     /// The label, padded with blanks.
     pub label: [u8; 32],
     /// The name of the manufacturer.
+    #[serde(deserialize_with = "bounded::text")]
     pub manufacturer: Cow<'static, str>,
     /// The name of the model.
+    #[serde(deserialize_with = "bounded::text")]
     pub model: Cow<'static, str>,
     /// The serial number, at most sixteen bytes.
+    #[serde(deserialize_with = "bounded::text")]
     pub serial: String,
     /// `CKF_*`.
     pub flags: u64,

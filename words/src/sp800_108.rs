@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::id::ObjectHandle;
 
 /// The greatest number of parts of an input, and of further keys.
@@ -34,7 +35,7 @@ pub enum Field {
         number: Number,
     },
     /// Bytes from the caller.
-    Bytes(#[serde(with = "serde_bytes")] Box<[u8]>),
+    Bytes(#[serde(with = "bounded::copied")] Box<[u8]>),
     /// The value of a key.
     Key(ObjectHandle),
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::hash::Hash;
 
 /// The pseudo-random function of a TLS version.
@@ -17,9 +18,9 @@ pub enum TlsPrf {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Randoms {
     /// The client's random value.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "bounded::copied")]
     pub client: Box<[u8]>,
     /// The server's random value.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "bounded::copied")]
     pub server: Box<[u8]>,
 }

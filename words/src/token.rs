@@ -270,6 +270,17 @@ macro_rules! make {
                 asked: &mut impl Attributes,
             ) -> Result<()>;
 
+            /// A further batch of a call of `C_FindObjects` that began at the time `start`.
+            fn find_more(
+                &self,
+                session: SessionHandle,
+                objects: &mut [ObjectHandle],
+                start: std::time::Instant,
+            ) -> Result<usize> {
+                let _ = start;
+                self.find(session, objects)
+            }
+
             /// `C_DeriveKey`. Sets the handles of the further keys.
             fn derive(
                 &self,

@@ -14,14 +14,27 @@ use jeton_words::shape::{KeyExchange, Shape};
 /// to them. No agent has memory for as many bytes of a client.
 pub const MAX_LENGTH: usize = i32::MAX as usize;
 
+/// Returns whether a function without an output can fail so in this process, which has initialised
+/// the module.
+pub fn can_fail(error: Error) -> bool {
+    use Error::{AlreadyInitialized, BufferTooSmall, NotInitialized, Pending};
+    !matches!(error, AlreadyInitialized | BufferTooSmall { .. } | NotInitialized | Pending)
+}
+
 /// Returns whether a call can have this answer: the result of its own function, or an error. Only
-/// a call with a buffer can learn that it is too small.
+/// a call with a buffer can learn that it is too small, and only a function that continues after it
+/// has returned can be pending.
 pub fn fits(call: &Call<'_>, answer: &Answer<'_>) -> bool {
     match (call, &answer.outcome) {
         (_, Err(Error::BufferTooSmall { needed })) => {
-            *needed <= MAX_LENGTH && matches!(call.room(), Some(OutputRoom::Bytes(_)))
+            let room = call.room();
+            *needed <= MAX_LENGTH && matches!(room, Some(OutputRoom::Bytes(room)) if room < *needed as u64)
         }
-        (_, Err(_)) => true,
+        (
+            Call::C_AsyncComplete { .. } | Call::C_Sign { .. } | Call::C_SignFinal { .. },
+            Err(Error::Pending),
+        ) => true,
+        (_, Err(error)) => can_fail(*error),
         (Call::Refused { .. }, Ok(_)) => false,
         (Call::Clear(_), Ok(outcome)) => matches!(outcome, Outcome::Cleared),
         (_, Ok(Outcome::C_GetObjectSize { result, .. })) if *result > MAX_LENGTH as u64 => false,
@@ -37,8 +50,7 @@ pub fn fits(call: &Call<'_>, answer: &Answer<'_>) -> bool {
 pub fn derives(mechanism: &Mechanism, result: &Result<Derived>, more: &[Option<ObjectHandle>]) -> bool {
     match result {
         Ok(derived) => is_result_of(mechanism, derived) && more.iter().all(Option::is_some),
-        Err(Error::BufferTooSmall { .. }) => false,
-        Err(_) => more.iter().flatten().all(|key| *key == ObjectHandle(0)),
+        Err(error) => can_fail(*error) && more.iter().flatten().all(|key| *key == ObjectHandle(0)),
     }
 }
 

@@ -8,10 +8,11 @@
 use jeton_agent_wire::call::{Data, OutputRoom};
 use jeton_agent_wire::{self as wire, Answer, Call, Malformed, Outcome};
 use jeton_words::cipher::AeadScheme;
-use jeton_words::error::Error;
 use jeton_words::operation::Signed;
 use jeton_words::shape::Shape;
 use jeton_words::token::Function;
+
+use crate::answer::{MAX_LENGTH, can_fail};
 
 /// What a session need not ask.
 #[derive(Default)]
@@ -128,18 +129,22 @@ impl Certain {
     pub fn check(&self, answers: &[Answer<'_>]) -> Result<usize, Malformed> {
         let fits = self.waiting.iter().zip(answers).all(|((operation, _), answer)| match &answer.outcome {
             Ok(outcome) => outcome.function().and_then(starts) == Some(*operation),
-            Err(error) => !matches!(error, Error::BufferTooSmall { .. }),
+            Err(error) => can_fail(*error),
         });
         Malformed::unless(fits).map(|()| self.waiting.len())
     }
 
-    /// Checks that a signature has the form of its mechanism. A one-time password becomes a struct
+    /// Checks that a signature has the form of its mechanism, and a question for its length only an
+    /// answer that may be noted. A one-time password becomes a struct
     /// with pointers in the buffer of the caller, who looks for bytes there.
     pub fn check_signature(&self, call: &Call<'_>, answer: &Answer<'_>) -> Result<(), Malformed> {
-        let Ok(Outcome::C_Sign { result, .. } | Outcome::C_SignFinal { result, .. }) = &answer.outcome else {
+        let Ok(Outcome::C_Sign { result, out, .. } | Outcome::C_SignFinal { result, out, .. }) =
+            &answer.outcome
+        else {
             return Ok(());
         };
         let asks = call.room() == Some(OutputRoom::Length);
+        Malformed::unless(!asks || out.0.is_empty() && result.length() <= MAX_LENGTH)?;
         Malformed::unless(matches!(result, Signed::Password(_)) == (self.signs_password && !asks))
     }
 

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jeton_agent_wire::call::Here;
 use jeton_agent_wire::{self as wire, Answer, Call, Malformed, Opening, Outcome, State, Unfit};
+use jeton_words::asynchronous::Started;
 use jeton_words::cipher::AeadScheme;
 use jeton_words::effect::{Effect, Time};
 use jeton_words::error::{Error, Result};
@@ -69,9 +70,27 @@ pub struct Held {
     serial: Vec<u8>,
     /// The agent at which the session is open.
     epoch: AtomicU64,
-    /// Whether the call that has the session may take long.
+    /// Whether the call that has the session may take longer than others.
     is_long: AtomicBool,
     session: TimedMutex<Session>,
+}
+
+impl Held {
+    /// Returns whether a call in a session of this kind can have this answer.
+    fn can_have(&self, answer: &Answer<'_>) -> bool {
+        match &answer.outcome {
+            Ok(Outcome::C_GetSessionInfo { result, .. }) => {
+                (result.slot, result.access, result.asynchronous)
+                    == (self.slot, self.access, self.asynchronous)
+            }
+            Ok(
+                Outcome::C_GenerateKey { result: Started::Pending, .. }
+                | Outcome::C_GenerateKeyPair { result: Started::Pending, .. },
+            )
+            | Err(Error::Pending) => self.asynchronous,
+            _ => true,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -164,6 +183,17 @@ impl Application {
         take: impl FnOnce(Outcome<'_>) -> Taken<T>,
     ) -> Result<T> {
         self.call_until(self.pool.deadline(), handle, call, take)
+    }
+
+    /// Carries out a part of a call that began at this time.
+    pub fn call_since<T>(
+        &self,
+        start: Instant,
+        handle: SessionHandle,
+        call: &Call<'_>,
+        take: impl FnOnce(Outcome<'_>) -> Taken<T>,
+    ) -> Result<T> {
+        self.call_until(self.pool.deadline_since(start), handle, call, take)
     }
 
     fn call_until<T>(
@@ -290,7 +320,7 @@ impl Application {
     }
 
     /// Locks a session for a call. Returns the deadline of the call too, which is a later one if
-    /// another thread generates a key in the session.
+    /// another thread has a call in the session that may take longer.
     fn lock_session<'a>(
         &self,
         held: &'a Held,
@@ -299,8 +329,11 @@ impl Application {
     ) -> Result<(TimedGuard<'a, Session>, Deadline)> {
         loop {
             if let Some(session) = held.session.lock_until(deadline.end) {
-                held.is_long.store(may_take_long(call), Ordering::Relaxed);
+                held.is_long.store(time(call) != Time::Short, Ordering::Relaxed);
                 return Ok((session, deadline));
+            }
+            if !self.pool.is_open() {
+                return Err(Error::NotInitialized);
             }
             if !held.is_long.load(Ordering::Relaxed) {
                 return Err(Error::DeviceError);
@@ -422,7 +455,11 @@ impl Application {
         deadline: Deadline,
     ) -> Result<Vec<Answer<'l>>, Unanswered> {
         let count = self.write(linked, session, call)?;
-        let end = if may_take_long(call) { None } else { Some(deadline.end) };
+        let end = match time(call) {
+            Time::Short => Some(deadline.end),
+            Time::Slow => Some(deadline.slow()),
+            Time::Long => None,
+        };
         Ok(linked.connection.exchange_calls(count, end)?)
     }
 
@@ -484,6 +521,7 @@ impl Application {
         let answer = answers.pop().ok_or(Malformed)?;
         Malformed::unless(answers.len() < waited.unwrap_or(0) || fits(call, &answer))?;
         let Some((held, session)) = at else { return take(answer) };
+        Malformed::unless(held.can_have(&answer))?;
         session.certain.check_signature(call, &answer)?;
         session.state = answer.state;
         if let Some(error) = answer.error().filter(|_| answers.len() < session.certain.waiting().len()) {
@@ -534,9 +572,12 @@ impl Application {
     }
 }
 
-/// Returns whether a call may take as long as the generation of a key, or waits for an event.
-fn may_take_long(call: &Call<'_>) -> bool {
-    !matches!(call, Call::C_WaitForSlotEvent { wait: Wait::Never }) && call.function().time() == Time::Long
+/// Returns how long a call may take. One that is refused or only ends an operation takes no time.
+fn time(call: &Call<'_>) -> Time {
+    match call {
+        Call::C_WaitForSlotEvent { wait: Wait::Never } | Call::Refused { .. } | Call::Clear(_) => Time::Short,
+        call => call.function().time(),
+    }
 }
 
 /// Returns the result of a call that did not fail.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::time::Instant;
 
 use jeton_agent_wire::call::{Asked, Data, Found, Further, Here, MAX_HANDLES, OutputRoom};
 use jeton_agent_wire::{Call, Malformed, Outcome};
@@ -48,7 +49,6 @@ enum Place<'a> {
     #[default]
     None,
     Buffer(&'a mut [u8]),
-    Handles(&'a mut [ObjectHandle]),
 }
 
 /// Makes the argument of a message from that of the trait, by its kind.
@@ -71,9 +71,6 @@ macro_rules! sent {
     };
     (Fill $given:ident) => {
         $given.len() as u64
-    };
-    (Handles $given:ident) => {
-        $given.len().min(MAX_HANDLES) as u64
     };
     (Output $given:ident) => {
         match &$given {
@@ -133,9 +130,6 @@ macro_rules! keep {
     ($places:ident Fill $given:ident) => {
         $places.output = Place::Buffer($given)
     };
-    ($places:ident Handles $given:ident) => {
-        $places.output = Place::Handles($given)
-    };
     ($places:ident Output $given:ident) => {
         if let Output::Buffer(buffer) = $given {
             $places.output = Place::Buffer(buffer);
@@ -155,9 +149,6 @@ macro_rules! check {
     ($places:ident $result:ident Fill $written:ident) => {
         $places.check_filled(&$written)
     };
-    ($places:ident $result:ident Handles $written:ident) => {
-        $places.check_found(&$written, $result)
-    };
     ($places:ident $result:ident Output $written:ident) => {
         $places.check_output(&$written, &$result)
     };
@@ -176,9 +167,6 @@ macro_rules! check {
 macro_rules! write {
     ($places:ident Fill $written:ident) => {
         $places.write(&$written)
-    };
-    ($places:ident Handles $written:ident) => {
-        $places.write_found(&$written)
     };
     ($places:ident Output $written:ident) => {
         $places.write(&$written)
@@ -218,6 +206,11 @@ macro_rules! method {
     (C_CloseAllSessions $method:ident($slot:ident: Slot) -> $answer:ty) => {
         fn $method(&self, $slot: SlotId) -> Result<$answer> {
             self.0.close_all($slot)
+        }
+    };
+    (C_FindObjects $method:ident($session:ident: Session, $out:ident: Handles) -> $answer:ty) => {
+        fn $method(&self, $session: SessionHandle, $out: argument!(Handles)) -> Result<$answer> {
+            self.find_more($session, $out, Instant::now())
         }
     };
     (C_Logout $method:ident($session:ident: Session) -> $answer:ty) => {
@@ -292,6 +285,24 @@ macro_rules! token {
                     Outcome::C_GetAttributeValue(told) if attributes::are_right(&told, &rooms) => {
                         attributes::tell(attributes, &told);
                         Ok(())
+                    }
+                    _ => Err(Malformed),
+                })
+            }
+
+            fn find_more(
+                &self,
+                session: SessionHandle,
+                objects: &mut [ObjectHandle],
+                start: Instant,
+            ) -> Result<usize> {
+                let call = Call::C_FindObjects { session: Here, out: objects.len().min(MAX_HANDLES) as u64 };
+                self.0.call_since(start, session, &call, |outcome| match outcome {
+                    Outcome::C_FindObjects { result, out: Found(found), .. }
+                        if result == found.len() && result <= objects.len() =>
+                    {
+                        objects[..result].copy_from_slice(&found);
+                        Ok(result)
                     }
                     _ => Err(Malformed),
                 })
@@ -378,11 +389,6 @@ impl Places<'_> {
         Malformed::unless(matches!(&self.output, Place::Buffer(buffer) if buffer.len() == data.0.len()))
     }
 
-    fn check_found(&self, found: &Found, count: usize) -> Taken<()> {
-        let fits = matches!(&self.output, Place::Handles(handles) if found.0.len() <= handles.len());
-        Malformed::unless(fits && count == found.0.len())
-    }
-
     fn check_output(&self, data: &Data<'_>, result: &impl Written) -> Taken<()> {
         let room = match &self.output {
             Place::Buffer(buffer) => Some(buffer.len()),
@@ -399,12 +405,6 @@ impl Places<'_> {
     fn write(&mut self, data: &Data<'_>) {
         if let Place::Buffer(buffer) = &mut self.output {
             buffer[..data.0.len()].copy_from_slice(&data.0);
-        }
-    }
-
-    fn write_found(&mut self, found: &Found) {
-        if let Place::Handles(handles) = &mut self.output {
-            handles[..found.0.len()].copy_from_slice(&found.0);
         }
     }
 

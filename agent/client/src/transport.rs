@@ -17,6 +17,7 @@ use jeton_words::general::Threads;
 
 use address::Address;
 use connection::{Connection, Lost, is_final};
+use limits::{ATTEMPT, LEAST};
 
 use crate::system;
 use crate::timed::TimedMutex;
@@ -31,8 +32,11 @@ mod tls;
 pub const RETRY: Duration = Duration::from_millis(20);
 /// The time between two attempts to connect while no agent answers and calls fail at once.
 const PROBE: Duration = Duration::from_millis(200);
-/// How long an attempt to connect to one agent takes at most.
-const ATTEMPT: Duration = Duration::from_secs(4);
+/// How many times as long as others a call may take that derives or unwraps a key, or initialises a
+/// token.
+const SLOW: u32 = 10;
+/// The greatest number of characters of a reason on standard error.
+const LINE: usize = 1024;
 /// Connections that are kept for the next call. More are closed after their call.
 const KEPT: usize = 64;
 
@@ -70,7 +74,7 @@ struct Link {
     lost: Option<Instant>,
     /// When the last attempt to connect ended.
     tried: Option<Instant>,
-    /// Whether standard error says that the agents refuse this client.
+    /// Whether standard error says that the agents refuse this client: once for each `C_Initialize`.
     is_said: bool,
 }
 
@@ -99,6 +103,11 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// Returns the deadline of a call that may take longer than others.
+    pub fn slow(self) -> Instant {
+        self.start + SLOW * (self.end - self.start)
+    }
+
     /// Returns the time that is left.
     pub fn left(self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
@@ -149,6 +158,7 @@ impl Pool {
     /// wait, so that a missing agent shows at once.
     pub fn start(&self, parameters: Option<&str>, threads: Threads) -> Result<()> {
         let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
+        let once = ATTEMPT * addresses.len() as u32;
         let is_first = {
             let mut link = lock(&self.link);
             let before = std::mem::take(&mut *link);
@@ -166,8 +176,8 @@ impl Pool {
             };
             before.epoch == 0 && !system::is_child()
         };
-        let time = if is_first { Duration::ZERO } else { patience };
-        let linked = self.connect(time, time).map_err(|failure| refuse(failure.reason()))?;
+        let (time, turn) = if is_first { (Duration::ZERO, once) } else { (patience, patience) };
+        let linked = self.connect(time, turn).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
         Ok(())
@@ -196,7 +206,11 @@ impl Pool {
 
     /// Returns the deadline of a call that begins now.
     pub fn deadline(&self) -> Deadline {
-        let start = Instant::now();
+        self.deadline_since(Instant::now())
+    }
+
+    /// Returns the deadline of a call that began at this time.
+    pub fn deadline_since(&self, start: Instant) -> Deadline {
         Deadline { start, end: start + lock(&self.link).patience }
     }
 
@@ -215,7 +229,7 @@ impl Pool {
     /// application. Waits for an agent that lives.
     pub fn take_or_leave(&self, deadline: Deadline) -> Result<Option<Linked<'_>>> {
         loop {
-            match self.take_within(Duration::ZERO, ATTEMPT) {
+            match self.take_within(Duration::ZERO, ATTEMPT.min(deadline.left())) {
                 Ok(linked) => return Ok(Some(linked)),
                 Err(Failure::Busy(_) | Failure::Closed(_)) if !deadline.left().is_zero() => {
                     thread::sleep(RETRY);
@@ -254,14 +268,15 @@ impl Pool {
 
     /// If the process has changed its user, goes on as that one. The agent allows it while it has a
     /// connection of before, so the module asks at the first call. If the agent refuses, the
-    /// connections of before stay. Waits for other threads for the time `turn`.
+    /// connections of before stay. Waits for other threads and the agent for the time `turn`.
     fn follow_user(&self, turn: Duration) {
         let user = system::user();
         let is_other = |link: &Link| user.is_some() && link.name.is_some() && link.user != user;
         if !is_other(&lock(&self.link)) {
             return;
         }
-        let Some(_turn) = self.connects.lock_until(Instant::now() + turn) else { return };
+        let end = Instant::now() + turn;
+        let Some(_turn) = self.connects.lock_until(end) else { return };
         let (address, before) = {
             let link = lock(&self.link);
             if !is_other(&link) {
@@ -269,7 +284,7 @@ impl Pool {
             }
             (link.addresses[link.at].clone(), link.epoch)
         };
-        let joined = self.join(&address);
+        let joined = self.join(&address, end);
         if matches!(joined, Err(Failure::Busy(_))) {
             return;
         }
@@ -284,13 +299,13 @@ impl Pool {
     /// Connects to an agent, the one that answered last first, and joins the application there. If
     /// the agent does not know the application, a new one begins. Tries at least once, unless no
     /// agent has answered for the time that a call waits: then calls fail at once, and one of them
-    /// tries after each [`PROBE`]. Waits for the attempts of other threads for the time `turn`.
+    /// tries after each [`PROBE`]. Its attempts and those of other threads take the time `turn`.
     /// Returns the reason of a failure.
     fn connect(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Failure> {
         let start = Instant::now();
         loop {
             let away = || Failure::Lost("no agent answers".to_owned());
-            let turn = self.connects.lock_until(start + turn).ok_or_else(away)?;
+            let guard = self.connects.lock_until(start + turn).ok_or_else(away)?;
             let is_away = {
                 let link = lock(&self.link);
                 let is_away = link.lost.is_some_and(|lost| lost.elapsed() > link.patience);
@@ -299,11 +314,11 @@ impl Pool {
                 }
                 is_away
             };
-            let failure = match self.attempt() {
+            let failure = match self.attempt(start + turn) {
                 Ok(line) => return Ok(Linked { pool: self, line: Some(line) }),
                 Err(failure) => failure,
             };
-            drop(turn);
+            drop(guard);
             if is_away || matches!(failure, Failure::Refused(_)) || start.elapsed() >= time {
                 return Err(failure);
             }
@@ -311,19 +326,22 @@ impl Pool {
         }
     }
 
-    /// Tries each agent once.
-    fn attempt(&self) -> Result<Line, Failure> {
+    /// Tries each agent once, until the time `end`. Those that do not answer leave time for the others.
+    fn attempt(&self, end: Instant) -> Result<Line, Failure> {
         let (addresses, first) = {
             let link = lock(&self.link);
             (Arc::clone(&link.addresses), link.at)
         };
         let start = Instant::now();
         let mut failure = None;
-        for at in (first..first + addresses.len()).map(|at| at % addresses.len()) {
-            match self.link_to(&addresses[at]) {
+        let count = addresses.len();
+        for (tried, at) in (first..first + count).map(|at| at % count).enumerate() {
+            let now = Instant::now();
+            let share = end.saturating_duration_since(now) / (count - tried) as u32;
+            match self.link_to(&addresses[at], now + share.max(LEAST)) {
                 Ok(line) => {
                     let mut link = lock(&self.link);
-                    (link.at, link.lost, link.tried, link.is_said) = (at, None, None, false);
+                    (link.at, link.lost, link.tried) = (at, None, None);
                     return Ok(line);
                 }
                 // An agent that lives is busy for a short time, and one that ended may come back,
@@ -345,14 +363,14 @@ impl Pool {
         Err(failure)
     }
 
-    fn link_to(&self, address: &Address) -> Result<Line, Failure> {
-        if let Some(line) = self.join(address)? {
+    fn link_to(&self, address: &Address, end: Instant) -> Result<Line, Failure> {
+        if let Some(line) = self.join(address, end)? {
             return Ok(line);
         }
         // The agent has ended, or is another one.
         let (user, single) = (system::user(), lock(&self.link).single);
         let request = Request::Start { version: wire::VERSION, single };
-        match Self::ask_first(address, &request)? {
+        match Self::ask_first(address, &request, end)? {
             (connection, Some((name, longest))) => Ok(self.begun(connection, name, longest, user)),
             _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
         }
@@ -360,14 +378,14 @@ impl Pool {
 
     /// Joins the application. `None` if the agent does not know it. If this process had another
     /// user, the agent answers with the name of a new application.
-    fn join(&self, address: &Address) -> Result<Option<Line>, Failure> {
+    fn join(&self, address: &Address, end: Instant) -> Result<Option<Line>, Failure> {
         let (name, epoch) = {
             let link = lock(&self.link);
             (link.name, link.epoch)
         };
         let (Some(application), user) = (name, system::user()) else { return Ok(None) };
         let request = Request::Join { version: wire::VERSION, application };
-        Ok(match Self::ask_first(address, &request)? {
+        Ok(match Self::ask_first(address, &request, end)? {
             (connection, Some((name, longest))) if name == application => {
                 Some(Line { connection, epoch, longest })
             }
@@ -381,13 +399,14 @@ impl Pool {
     fn ask_first(
         address: &Address,
         request: &Request<'_>,
+        end: Instant,
     ) -> Result<(Connection, Option<(Name, u64)>), Failure> {
         let lost = |lost: Lost| match Failure::of(address, &lost.error) {
             Failure::Lost(reason) if lost.is_closed() => Failure::Closed(reason),
             failure => failure,
         };
-        let mut connection = Connection::open(address).map_err(|error| Failure::of(address, &error))?;
-        let started = match connection.ask_briefly(request).map_err(lost)? {
+        let mut connection = Connection::open(address, end).map_err(|error| Failure::of(address, &error))?;
+        let started = match connection.ask_briefly(request, end).map_err(lost)? {
             Reply::Started { application, longest, .. } if longest >= wire::MIN_LONGEST => {
                 Some((application, longest))
             }
@@ -457,8 +476,9 @@ impl Drop for Linked<'_> {
 
 /// Says on standard error why there is no agent: the code of `C_Initialize` does not.
 fn refuse(reason: &str) -> Error {
-    // The agent's words go to a terminal.
-    let reason = reason.replace(char::is_control, " ");
-    eprintln!("libjeton_client: no agent: {reason}");
+    // The agent's words go to a terminal, and a pipe takes a short line as a whole.
+    let is_plain = |c: &char| *c == ' ' || c.is_ascii_graphic();
+    let reason: String = reason.chars().filter(is_plain).take(LINE).collect();
+    system::say(&format!("libjeton_client: no agent: {reason}\n"));
     Error::GeneralError
 }

@@ -18,11 +18,12 @@ use jeton_words::cipher::AeadScheme;
 use jeton_words::derive::{Additional, Connection, Derived};
 use jeton_words::error::{Error, Result};
 use jeton_words::hash::Hash;
-use jeton_words::id::{AttributeType, MechanismType, ObjectHandle, SessionHandle};
+use jeton_words::id::{AttributeType, MechanismType, ObjectHandle, SessionHandle, SlotId};
 use jeton_words::mechanism::{Mechanism, find};
 use jeton_words::message::MessageParams;
 use jeton_words::operation::{OneTimePassword, Output, Signed};
 use jeton_words::params::Params;
+use jeton_words::session::{Access, SessionInfo};
 use jeton_words::template::Template;
 use jeton_words::tls::{Randoms, TlsPrf};
 use jeton_words::token::{Attributes, Function, Room, Token};
@@ -485,4 +486,85 @@ fn a_call_waits_for_an_agent_that_has_no_room_for_the_question_whether_it_lives(
     fake.got();
     assert_eq!(fake.remote.sign(session, b"data", Output::Buffer(&mut [0; 4])), Ok(Signed::Bytes(4)));
     assert_eq!(fake.got(), [Got::Calls(5, 0, vec![Function::C_Sign])]);
+}
+
+/// Calls a function.
+type Calls = fn(&Remote, SessionHandle) -> Result<()>;
+
+/// Returns what the functions return at an agent that fails so.
+fn failures<const N: usize>(error: Error, asynchronous: bool, calls: [Calls; N]) -> [Result<()>; N] {
+    let lie = move |call: &Call<'_>, _| match call {
+        Call::C_OpenSession { .. } => honest(call),
+        _ => answer(Err(error)),
+    };
+    let fake = Fake::start(lie, || true);
+    let session = fake.remote.open_session(SlotId(1), Access::ReadWrite, asynchronous).expect("a session");
+    calls.map(|call| call(&fake.remote, session))
+}
+
+#[test]
+fn an_error_is_one_of_the_function() {
+    let calls: [Calls; 5] = [
+        |remote, session| remote.sign(session, b"data", Output::Buffer(&mut [0; 4])).map(drop),
+        |remote, session| remote.async_complete(session, AsyncFunction::GenerateKey).map(drop),
+        |remote, session| remote.sign_init(session, &ecdsa(), ObjectHandle(1)),
+        |remote, session| {
+            let derive = mechanism(MechanismType::SHA256_KEY_DERIVATION, Params::None);
+            remote.derive(session, &derive, ObjectHandle(1), &Template::default(), &mut []).map(drop)
+        },
+        |remote, _| remote.slots().map(drop),
+    ];
+    let wrong = Err(Error::DeviceError);
+    for error in [Error::NotInitialized, Error::AlreadyInitialized] {
+        assert_eq!(failures(error, true, calls), [wrong; 5]);
+    }
+    let pending = Err(Error::Pending);
+    assert_eq!(failures(Error::Pending, true, calls), [pending, pending, wrong, wrong, wrong]);
+    assert_eq!(failures(Error::Pending, false, calls), [wrong; 5]);
+    for (needed, is_short) in [(0, false), (4, false), (5, true)] {
+        let error = Error::BufferTooSmall { needed };
+        let first = if is_short { Err(error) } else { wrong };
+        assert_eq!(failures(error, true, calls), [first, wrong, wrong, wrong, wrong]);
+    }
+    assert_eq!(failures(Error::DataInvalid, false, calls), [Err(Error::DataInvalid); 5]);
+}
+
+#[test]
+fn a_session_is_the_one_that_was_opened() {
+    let infos = [(1, Access::ReadWrite, false), (2, Access::ReadWrite, false), (1, Access::ReadOnly, false)];
+    for (number, (slot, access, asynchronous)) in
+        infos.into_iter().chain([(1, Access::ReadWrite, true)]).enumerate()
+    {
+        let (fake, session) = liar(move || {
+            let result = SessionInfo { slot: SlotId(slot), state: 2, access, asynchronous };
+            Outcome::C_GetSessionInfo { result, session: () }
+        });
+        assert_eq!(fake.remote.session(session).is_ok(), number == 0, "{number}");
+    }
+}
+
+#[test]
+fn a_length_that_is_refused_is_not_noted() {
+    for (len, out) in [(1 << 40, &b""[..]), (4, b"four")] {
+        let lie = move |call: &Call<'_>, _| match call {
+            Call::C_Sign { out: OutputRoom::Length, .. } => answer(Ok(Outcome::C_Sign {
+                result: Signed::Bytes(len),
+                session: (),
+                data: (),
+                out: data(out),
+            })),
+            call => honest(call),
+        };
+        let fake = Fake::start(lie, || true);
+        let (session, key) = (fake.open(), ObjectHandle(1));
+        for _ in 0..2 {
+            assert_eq!(fake.remote.sign_init(session, &ecdsa(), key), Ok(()));
+            assert_eq!(fake.remote.sign(session, b"data", Output::Length), Err(Error::DeviceError));
+            // The next one waits for its call.
+            assert_eq!(fake.remote.sign_init(session, &ecdsa(), key), Ok(()));
+            fake.got();
+            assert_eq!(fake.remote.sign(session, b"data", Output::Length), Err(Error::DeviceError));
+            assert!(!fake.got().is_empty());
+        }
+    }
 }

@@ -2,6 +2,9 @@
 
 mod fake;
 
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Barrier;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -9,10 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fake::*;
-use jeton_agent_wire::Call;
+use jeton_agent_wire::call::{Found, MAX_HANDLES};
+use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::{Call, Outcome};
 use jeton_client::Remote;
-use jeton_words::asynchronous::Started;
+use jeton_words::asynchronous::{AsyncFunction, Started};
 use jeton_words::error::{Error, Result};
+use jeton_words::general::Threads;
 use jeton_words::id::{MechanismType, ObjectHandle, SessionHandle, SlotId};
 use jeton_words::mechanism::{Mechanism, find};
 use jeton_words::operation::Output;
@@ -24,8 +30,7 @@ use jeton_words::token::Token;
 
 /// How long a call waits, in seconds.
 const PATIENCE: u64 = 1;
-/// A call returns within this time: the attempt to connect that it began last may take longer than
-/// its patience, and so may the host.
+/// A call returns within this time: the host may take longer.
 const LIMIT: Duration = Duration::from_secs(PATIENCE + 7);
 const THREADS: usize = 10;
 /// How often a call with a PIN may be sent.
@@ -131,7 +136,7 @@ fn every_call_ends_in_time() {
         ("an agent that closes the connection", || Act::Close),
         ("an agent that closes it late", || Act::After(Duration::from_millis(700), Box::new(Act::Close))),
     ];
-    // `C_InitToken` may take as long as the generation of a key.
+    // `C_InitToken` may take longer.
     let with_pin = WITH_PIN[..4].repeat(2);
     // Threads wait for each other: those that open or close sessions, and those in one session.
     let groups = [(&OTHERS[..], true), (&with_pin, true), (&[sign_init as Function; THREADS], false)];
@@ -213,4 +218,188 @@ fn a_call_waits_for_a_key_generation_in_its_session() {
         assert_eq!(sign_init(&fake.remote, session), Ok(()));
         assert_eq!(generation.join().expect("a thread"), Err(Error::FunctionNotSupported));
     });
+}
+
+extern "C" fn ignore(_: libc::c_int) {}
+
+/// Waits on this thread while a signal comes again and again, as the timer of an application does.
+fn disturbed<T>(wait: impl FnOnce() -> T) -> (T, Duration) {
+    // SAFETY: a handler that does nothing, and the thread of this function, which lives.
+    let thread = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (ignore as *const () as usize, libc::SA_RESTART);
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+        libc::pthread_self()
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            while !is_over.load(SeqCst) && start.elapsed() < 2 * LIMIT {
+                thread::sleep(Duration::from_millis(100));
+                // SAFETY: the thread waits for this one.
+                unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            }
+        });
+        let start = Instant::now();
+        let outcome = wait();
+        is_over.store(true, SeqCst);
+        (outcome, start.elapsed())
+    })
+}
+
+#[test]
+fn a_signal_does_not_start_the_time_again() {
+    // An answer.
+    let (fake, is_hostile) = turncoat(|| Act::Stop);
+    let session = fake.open();
+    is_hostile.store(true, SeqCst);
+    let (outcome, time) = disturbed(|| sign_init(&fake.remote, session));
+    assert!(outcome == Err(Error::DeviceError) && time < LIMIT, "{outcome:?} after {time:?}");
+    // The bytes of a message, in both directions.
+    let (ours, _theirs) = UnixStream::pair().expect("sockets");
+    ours.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    ours.set_write_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    let mut channel = Channel::new(ours, 1);
+    channel.whole = 10 * LIMIT;
+    channel.frame = vec![0; 1 << 22];
+    for wait in [|channel: &mut Channel| channel.receive(9, |_| true), Channel::send] {
+        let (outcome, time) = disturbed(|| wait(&mut channel).map_err(|error| error.kind()));
+        assert!(outcome == Err(io::ErrorKind::WouldBlock) && time < LIMIT, "{outcome:?} after {time:?}");
+    }
+    // A connection to an agent whose queue is full.
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("agent");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    // SAFETY: a socket that listens.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let _first = UnixStream::connect(&path).expect("a place in the queue");
+    let parameters = format!("agent = {{ address = 'unix:{}' }}", path.display());
+    let (outcome, time) = disturbed(|| Remote::default().start(Some(&parameters), Threads::Allowed));
+    assert!(outcome == Err(Error::GeneralError) && time < LIMIT, "{outcome:?} after {time:?}");
+}
+
+/// What derives or unwraps a key, or initialises a token, has ten times as long as other calls.
+#[test]
+fn a_slow_call_has_time_but_ends() {
+    const SLOW: [Function; 4] = [
+        |remote, _| remote.init_token(SlotId(1), b"1234", &[b' '; 32]),
+        |remote, session| {
+            let derivation = mechanism(MechanismType::SHA256_KEY_DERIVATION);
+            remote.derive(session, &derivation, ObjectHandle(1), &Template::default(), &mut []).map(drop)
+        },
+        |remote, session| {
+            let (wrap, template) = (mechanism(MechanismType::RSA_PKCS), Template::default());
+            remote.unwrap_key(session, &wrap, ObjectHandle(1), b"wrapped", &template).map(drop)
+        },
+        |remote, session| remote.async_complete(session, AsyncFunction::GenerateKey).map(drop),
+    ];
+    let patience = Duration::from_secs(PATIENCE);
+    let late = || Act::After(Duration::from_secs(PATIENCE + 2), Box::new(answer(Err(Error::DataInvalid))));
+    let (honest, is_late) = turncoat(late);
+    let (hostile, is_silent) = turncoat(|| Act::Stop);
+    thread::scope(|scope| {
+        for (number, call) in SLOW.into_iter().enumerate() {
+            let (honest, hostile) = (&honest.remote, &hostile);
+            let session = (honest.open_session(SlotId(1), Access::ReadWrite, false), hostile.open());
+            scope.spawn(move || {
+                while !(is_late.load(SeqCst) && is_silent.load(SeqCst)) {
+                    thread::sleep(DRIP);
+                }
+                let outcome = call(honest, session.0.expect("a session"));
+                assert_eq!(outcome, Err(Error::DataInvalid), "{number}");
+                let start = Instant::now();
+                let waiting = scope.spawn(move || {
+                    thread::sleep(DRIP);
+                    sign_init(&hostile.remote, session.1)
+                });
+                assert_eq!(call(&hostile.remote, session.1), Err(Error::DeviceError), "{number}");
+                let time = start.elapsed();
+                assert!((10 * patience..10 * patience + LIMIT).contains(&time), "{number} after {time:?}");
+                // A call that waits for the session ends too.
+                assert!(waiting.join().expect("a thread").is_err(), "{number}");
+            });
+        }
+        is_late.store(true, SeqCst);
+        is_silent.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn nothing_waits_for_a_key_generation_after_the_end_of_the_application() {
+    let behaviour = Behaviour {
+        calls: Box::new(|call, _, _| match call {
+            Call::C_GenerateKey { .. } => Act::After(2 * LIMIT, Box::new(Act::Close)),
+            _ => honest(call),
+        }),
+        ..Behaviour::default()
+    };
+    let fake = Fake::behaving(behaviour, PATIENCE);
+    let session = fake.open();
+    thread::scope(|scope| {
+        scope.spawn(|| generate_key(&fake.remote, session).map(drop));
+        thread::sleep(DRIP);
+        let waiting = scope.spawn(|| {
+            let start = Instant::now();
+            (sign_init(&fake.remote, session), start.elapsed() < LIMIT)
+        });
+        thread::sleep(DRIP);
+        assert_eq!(fake.remote.stop(), Ok(()));
+        assert_eq!(waiting.join().expect("a thread"), (Err(Error::NotInitialized), true));
+    });
+}
+
+#[test]
+fn a_call_connects_in_time_also_if_some_agents_are_silent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("silent");
+    // Connections wait in its queue.
+    let _silent = UnixListener::bind(&path).expect("a socket");
+    let silent = format!(",unix:{}", path.display()).repeat(6);
+    let hostile = || {
+        let is_hostile: &AtomicBool = Box::leak(Box::default());
+        let behaviour = Behaviour {
+            calls: Box::new(|call, _, _| if is_hostile.load(SeqCst) { Act::Close } else { honest(call) }),
+            joins: Box::new(|| if is_hostile.load(SeqCst) { Joining::Silent } else { Joining::Admitted }),
+            ..Behaviour::default()
+        };
+        (Fake::behaving(behaviour, PATIENCE), is_hostile)
+    };
+    let good = Fake::start(|call, _| honest(call), || true);
+    for (others, outcome) in [
+        (silent.clone(), Error::DeviceError),
+        (format!("{silent},{}", good.address()), Error::FunctionNotSupported),
+    ] {
+        let (fake, is_hostile) = hostile();
+        let address = fake.address() + &others;
+        let remote = Remote::default();
+        let parameters = format!("agent = {{ address = '{address}', timeout-seconds = {PATIENCE} }}");
+        remote.start(Some(&parameters), Threads::Allowed).expect("an application");
+        assert_eq!(remote.slots().map(drop), Err(Error::FunctionNotSupported));
+        is_hostile.store(true, SeqCst);
+        let start = Instant::now();
+        assert_eq!(remote.slots().map(drop), Err(outcome));
+        assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn the_batches_of_a_search_have_one_deadline() {
+    let slow = || {
+        let out = Found(vec![ObjectHandle(1); MAX_HANDLES]);
+        let found = answer(Ok(Outcome::C_FindObjects { result: MAX_HANDLES, session: (), out }));
+        Act::After(Duration::from_millis(600), Box::new(found))
+    };
+    let (fake, is_slow) = turncoat(slow);
+    let session = fake.open();
+    is_slow.store(true, SeqCst);
+    let mut handles = vec![ObjectHandle(0); MAX_HANDLES];
+    let (start, mut batches) = (Instant::now(), 0);
+    while fake.remote.find_more(session, &mut handles, start).is_ok() {
+        batches += 1;
+        assert!(start.elapsed() < LIMIT);
+    }
+    assert!(batches <= 2, "{batches}");
+    // Another call has its own.
+    assert_eq!(fake.remote.find(session, &mut handles), Ok(MAX_HANDLES));
 }

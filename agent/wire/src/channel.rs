@@ -3,6 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
 use crate::system::{Descriptor, Local, NOW, PEEK, descriptor, receive, transmit};
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
@@ -56,6 +58,12 @@ impl Channel {
     pub fn is_dead(&self) -> bool {
         let peeked = receive(self.stream.descriptor(), &mut [0], NOW | PEEK);
         !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Sets how long the socket waits until it receives something, and until it sends something.
+    pub fn limit(&self, receive: Duration, send: Duration) -> io::Result<()> {
+        set_socket_timeout(self.stream.descriptor(), Timeout::Recv, Some(receive))?;
+        Ok(set_socket_timeout(self.stream.descriptor(), Timeout::Send, Some(send))?)
     }
 
     /// Sends the frame.

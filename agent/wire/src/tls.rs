@@ -69,7 +69,7 @@ impl Tls {
             if self.connection.wants_write() {
                 self.connection.write_tls(&mut self.socket)?;
             } else if let Err(error) = self.fetch()
-                && error.kind() != io::ErrorKind::WouldBlock
+                && !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
             {
                 return Err(error);
             }

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, socket_timeout};
+
 use crate::system::Descriptor;
 
 /// A wait that is expected to be longer sleeps at once.
@@ -52,7 +56,7 @@ impl Patience {
     pub fn read(&mut self, source: &mut (impl Stream + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
         let start = Instant::now();
         let outcome = match self.ask(source, buffer, start) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(source, buffer),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(source, buffer, start),
             outcome => outcome,
         };
         // A mean in which the last waits count most.
@@ -89,11 +93,36 @@ impl Patience {
     }
 }
 
-fn sleep(source: &mut (impl Stream + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+fn sleep(source: &mut (impl Stream + ?Sized), buffer: &mut [u8], start: Instant) -> io::Result<usize> {
     loop {
         match source.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                wait(source.descriptor(), PollFlags::IN, Timeout::Recv, start)?;
+            }
             outcome => return outcome,
+        }
+    }
+}
+
+/// Waits until a socket is ready, but no longer than the limit of time that it has for this, from
+/// `start`: a signal does not start the time again. Then fails with `WouldBlock`, like the socket.
+pub(crate) fn wait(
+    socket: Descriptor<'_>,
+    events: PollFlags,
+    time: Timeout,
+    start: Instant,
+) -> io::Result<()> {
+    let limit = socket_timeout(socket, time)?;
+    loop {
+        let left = limit.map(|limit| limit.saturating_sub(start.elapsed())).map(|left| Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().cast_signed().into(),
+        });
+        match poll(&mut [PollFd::from_borrowed_fd(socket, events)], left.as_ref()) {
+            Ok(0) => return Err(io::ErrorKind::WouldBlock.into()),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -4,14 +4,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use jeton_agent_wire::{Answer, Call, Reply, Status, append, decode};
-use jeton_words::cipher::GcmParams;
+use jeton_words::cipher::{AeadScheme, GcmParams, Nonce};
+use jeton_words::hash::Hash;
 use jeton_words::params::Params;
 use jeton_words::shape::MacFunction;
+use jeton_words::tls::{Randoms, TlsPrf};
 use serde::{Deserialize, Serialize};
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
+    /// Whether there is no memory for long values.
+    static IS_SHORT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Counts the bytes of this thread.
@@ -25,6 +29,9 @@ fn count(bytes: isize) {
 // SAFETY: the system's allocator does the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if IS_SHORT.get() && layout.size() >= 1 << 16 {
+            return std::ptr::null_mut();
+        }
         count(layout.size() as isize);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
@@ -143,7 +150,9 @@ fn several_templates_have_bounded_memory() {
 fn the_parts_of_a_parameter_are_counted() {
     // CKM_SP800_108_COUNTER_KDF with the PRF CKM_AES_CMAC.
     let derive = |count: u64, fields: usize| {
-        let fields = list(count, (0..fields).map(|_| vec![0, 0]));
+        // The counter, which is mandatory, and keys.
+        let all = [vec![0, 1, 0, 4]].into_iter().chain((1..fields).map(|_| vec![4, 1]));
+        let fields = list(count, all.take(fields));
         let rest = [&fields[..], &[0, 1], &list(0, []), &list(0, [])].concat();
         [&[3, 0xac, 0x07, params("Sp800_108"), 1][..], &rest].concat()
     };
@@ -230,11 +239,74 @@ fn the_lists_of_an_answer_are_counted() {
     assert!(is_bounded_answer(2, &derived(64)) && !is_bounded_answer(2, &derived(65)));
 }
 
+/// Returns how many bytes a call or an answer needs beside the message.
+fn memory_of<'a, T: Deserialize<'a>>(message: &'a [u8]) -> (bool, isize) {
+    let before = LIVE.get();
+    MOST.set(before);
+    let is_value = decode::<T>(message).is_ok();
+    (is_value, MOST.get() - before)
+}
+
 #[test]
-fn a_long_text_or_output_of_an_answer_is_copied_once() {
+fn of_a_long_text_a_struct_of_pkcs11_has_64_bytes() {
+    let long = |text: &str| list(text.len() as u64, [text.as_bytes().to_vec()]);
+    // The last one has no boundary of a character after 64 bytes.
+    for text in ["a".repeat(1 << 20), format!("a{}", "\u{e9}".repeat(1 << 19))] {
+        let answer = |name: &str, rest: &[u8]| [&[0, number(name) - 1], rest, &[0, 0, 0]].concat();
+        let slot = answer("C_GetSlotInfo", &[&long(&text)[..], &long(&text), &[1; 6]].concat());
+        let texts = [long(&text), long(&text), long(&text)].concat();
+        let token = answer("C_GetTokenInfo", &[&[b' '; 32][..], &texts, &[0; 7], &[0; 4], &[0; 16]].concat());
+        for message in [slot, token] {
+            let (is_answer, most) = memory_of::<Answer<'_>>(&message);
+            assert!(is_answer && most <= 3 * 64, "{most} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_long_nonce_gets_no_memory() {
+    let nonce = |len: usize| {
+        let gcm = GcmParams { nonce: &vec![7; len], aad: &[], tag_len: 16 }.scheme().expect("memory");
+        [&[number("C_EncryptInit"), 0x87, 0x21][..], &bytes(&Params::Cipher(gcm)), &[1]].concat()
+    };
+    assert!(memory_of::<Call<'_>>(&nonce(AeadScheme::MAX_NONCE)).0);
+    let (is_call, most) = memory_of::<Call<'_>>(&nonce(1 << 24));
+    assert!(!is_call && most < 1 << 10, "{most} bytes");
+}
+
+/// A message may be as long as the memory that is left. Then the call fails, and not the process.
+#[test]
+fn a_value_for_which_there_is_no_memory_is_no_value() {
+    let data = vec![7; 1 << 16];
+    let concatenate =
+        [&[3, 0xe2, 0x06][..], &bytes(&Params::Data(data.clone().into())), &[1], &list(0, []), &list(0, [])];
+    let label = Params::TlsKdf {
+        prf: TlsPrf::Hash(Hash::Sha256),
+        label: data[..9].into(),
+        randoms: Randoms { client: data[..32].into(), server: data[..32].into() },
+        context: Some(data.clone().into()),
+    };
+    let handles = list(8192, (0..8192).map(|_| vec![1]));
+    let values = [
+        (bytes(&label), (|message| decode::<Params>(message).is_ok()) as fn(&[u8]) -> bool),
+        (concatenate.concat(), |message| decode::<Call<'_>>(message).is_ok()),
+        ([&[0, number("C_GetSlotList") - 1][..], &handles, &[0, 0, 0]].concat(), |message| {
+            decode::<Answer<'_>>(message).is_ok()
+        }),
+        (list(AeadScheme::MAX_NONCE as u64, [data]), |message| decode::<Nonce>(message).is_ok()),
+    ];
+    for (number, (message, is_value)) in values.into_iter().enumerate() {
+        assert!(is_value(&message), "{number}");
+        IS_SHORT.set(true);
+        let is_decoded = is_value(&message);
+        IS_SHORT.set(false);
+        assert!(!is_decoded, "{number}");
+    }
+}
+
+#[test]
+fn a_long_output_of_an_answer_is_copied_once() {
     let long = list(1 << 20, [vec![b'a'; 1 << 20]]);
-    let slot = [&long[..], &[0, 1, 1, 1, 1, 1, 1]].concat();
-    assert!(is_bounded_answer(number("C_GetSlotInfo") - 1, &slot));
     let out = [&bytes(&(1_u64 << 20))[..], &long].concat();
     assert!(is_bounded_answer(number("C_Encrypt") - 1, &out));
     let [mut told, mut random] = [vec![1, 3], vec![]];

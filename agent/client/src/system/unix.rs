@@ -3,14 +3,15 @@
 use std::io;
 #[cfg(feature = "tls")]
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
-use rustix::io::retry_on_intr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, write};
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -33,39 +34,59 @@ pub fn user() -> Option<u32> {
     (user == getuid()).then_some(user.as_raw())
 }
 
-/// Connects to an agent of this host. The limits are those of [`connect`].
-pub fn connect_unix(path: &Path, limits: [Duration; 3]) -> io::Result<(UnixStream, Listed)> {
-    let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, limits)?;
+/// Writes a short line to standard error, unless nobody reads there now: the application would wait,
+/// or get a signal that ends it.
+pub fn say(line: &str) {
+    let errors = io::stderr();
+    let mut polled = [PollFd::from_borrowed_fd(errors.as_fd(), PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut polled, Some(&now)).is_ok() && polled[0].revents() == PollFlags::OUT {
+        let _ = write(errors.as_fd(), line.as_bytes());
+    }
+}
+
+/// Connects to an agent of this host, within this time.
+pub fn connect_unix(path: &Path, time: Duration) -> io::Result<(UnixStream, Listed)> {
+    let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, time)?;
     Ok((socket.into(), listed))
 }
 
-/// Connects to an agent of another host. The limits are those of [`connect`].
+/// Connects to an agent of another host, within this time.
 #[cfg(feature = "tls")]
-pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
+pub fn connect_tcp(address: &SocketAddr, time: Duration) -> io::Result<(TcpStream, Listed)> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let (stream, listed) = connect(family, address, limits)?;
+    let (stream, listed) = connect(family, address, time)?;
     // The connection fails when the host has vanished.
     sockopt::set_socket_keepalive(&stream, true)?;
     sockopt::set_tcp_keepidle(&stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepintvl(&stream, limits[0])?;
+    sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(2))?;
     sockopt::set_tcp_user_timeout(&stream, 10_000)?;
     Ok((stream.into(), listed))
 }
 
-/// Connects to a socket. The limits are for the connection, to receive and to send. A forked child
-/// closes the descriptor, also while this function or a TLS handshake waits.
+/// The shortest limit of time of a socket: none at all would be no limit.
+const LEAST: Duration = Duration::from_millis(1);
+
+/// Connects to a socket, within this time. A forked child closes the descriptor, also while this
+/// function or a TLS handshake waits.
 fn connect(
     family: AddressFamily,
     address: &impl SocketAddrArg,
-    [brief, silence, stuck]: [Duration; 3],
+    time: Duration,
 ) -> io::Result<(OwnedFd, Listed)> {
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let listed = OPEN.put(socket.as_raw_fd());
     // Does not wait for long if the queue is full or the host does not answer.
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(brief))?;
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(silence))?;
-    retry_on_intr(|| net::connect(&socket, address))?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(stuck))?;
+    let start = Instant::now();
+    loop {
+        // A signal does not start the time again.
+        let left = time.saturating_sub(start.elapsed()).max(LEAST);
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+        match net::connect(&socket, address) {
+            Err(Errno::INTR) if left > LEAST => {}
+            outcome => break outcome?,
+        }
+    }
     Ok((socket, listed))
 }
 

@@ -1,7 +1,7 @@
 //! The process and its sockets on Windows.
 
 use std::ffi::c_void;
-use std::io;
+use std::io::{self, Write};
 #[cfg(feature = "tls")]
 use std::net::SocketAddr;
 use std::net::TcpStream;
@@ -53,17 +53,20 @@ pub const fn forget_parent() {}
 /// Processes do not fork.
 pub struct Listed;
 
+/// Writes a line to standard error, if there is one.
+pub fn say(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
 /// Fails: agents of this host have Unix sockets.
-pub fn connect_unix(_: &Path, _: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
+pub fn connect_unix(_: &Path, _: Duration) -> io::Result<(TcpStream, Listed)> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "Windows needs tls://HOST:PORT"))
 }
 
-/// Connects to an agent of another host. The limits are for the connection, to receive and to send.
+/// Connects to an agent of another host, within this time.
 #[cfg(feature = "tls")]
-pub fn connect_tcp(address: &SocketAddr, limits: [Duration; 3]) -> io::Result<(TcpStream, Listed)> {
-    let stream = TcpStream::connect_timeout(address, limits[0])?;
+pub fn connect_tcp(address: &SocketAddr, time: Duration) -> io::Result<(TcpStream, Listed)> {
+    let stream = TcpStream::connect_timeout(address, time)?;
     stream.set_nonblocking(true)?;
-    stream.set_read_timeout(Some(limits[1]))?;
-    stream.set_write_timeout(Some(limits[2]))?;
     Ok((stream, Listed))
 }

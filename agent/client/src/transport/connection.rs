@@ -7,7 +7,7 @@ use jeton_agent_wire::channel::{Channel, PACE};
 use jeton_agent_wire::{self as wire, Answer, MAX_FIRST, MAX_MESSAGE, Reply, Request, Unfit};
 
 use super::address::Address;
-use super::limits::{BRIEF, LIMITS, STUCK, WHOLE};
+use super::limits::{ATTEMPT, SILENCE, STUCK, WHOLE, brief};
 use crate::system::{self, Listed};
 
 pub struct Connection {
@@ -53,17 +53,18 @@ impl Lost {
 }
 
 impl Connection {
-    pub fn open(address: &Address) -> io::Result<Self> {
+    /// Connects until the time `end`.
+    pub fn open(address: &Address, end: Instant) -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = processors.saturating_sub(1).max(1);
         let (channel, listed) = match address {
             Address::Unix(path) => {
-                let (socket, listed) = system::connect_unix(path, LIMITS)?;
+                let (socket, listed) = system::connect_unix(path, brief(end))?;
                 (Channel::new(socket, most), listed)
             }
             #[cfg(feature = "tls")]
             Address::Tls(host) => {
-                let (tls, listed) = host.open()?;
+                let (tls, listed) = host.open(end)?;
                 (Channel::new(tls, most), listed)
             }
         };
@@ -87,7 +88,7 @@ impl Connection {
         self.channel.whole = WHOLE;
         while let Err(error) = self.channel.receive(MAX_MESSAGE, |_| true) {
             let is_over = end.is_some_and(|end| Instant::now() >= end);
-            if error.kind() != io::ErrorKind::WouldBlock || is_over || !lives(&self.address) {
+            if error.kind() != io::ErrorKind::WouldBlock || is_over || !lives(&self.address, end) {
                 return Err(Lost { sent: true, error });
             }
         }
@@ -131,12 +132,18 @@ impl Connection {
         if rest.is_empty() && is_whole { Ok(answers) } else { Err(Lost::malformed()) }
     }
 
-    /// Sends the first request of a connection, which the agent answers at once.
-    pub fn ask_briefly(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
+    /// Sends the first request of a connection, which the agent answers at once. Waits until the
+    /// time `end`.
+    pub fn ask_briefly(&mut self, request: &Request<'_>, end: Instant) -> Result<Reply<'_>, Lost> {
         wire::encode(request, self.frame()).map_err(|_| Lost::malformed())?;
-        self.channel.send().map_err(|error| Lost { sent: false, error })?;
-        self.channel.whole = BRIEF;
-        self.channel.receive(MAX_FIRST, |_| true).map_err(|error| Lost { sent: true, error })?;
+        let time = brief(end);
+        self.channel.whole = time;
+        let limited = self.channel.limit(time, time);
+        limited.and_then(|()| self.channel.send()).map_err(|error| Lost { sent: false, error })?;
+        let received = self.channel.receive(MAX_FIRST, |_| true);
+        received
+            .and_then(|()| self.channel.limit(SILENCE, STUCK))
+            .map_err(|error| Lost { sent: true, error })?;
         wire::decode(self.channel.parts().0).map_err(|_| Lost::malformed())
     }
 }
@@ -151,11 +158,13 @@ pub fn is_final(_: &io::Error) -> bool {
 }
 
 /// Returns whether an agent answers on a new connection, or closes it because it has no room for
-/// one more.
-fn lives(address: &Address) -> bool {
+/// one more. Waits until the time `end` if there is one.
+fn lives(address: &Address, end: Option<Instant>) -> bool {
+    let latest = Instant::now() + ATTEMPT;
+    let end = end.map_or(latest, |end| end.min(latest));
     let nothing = Request::Join { version: wire::VERSION, application: [0; 32] };
-    let Ok(mut other) = Connection::open(address) else { return false };
-    match other.ask_briefly(&nothing) {
+    let Ok(mut other) = Connection::open(address, end) else { return false };
+    match other.ask_briefly(&nothing, end) {
         Ok(_) => true,
         Err(lost) => lost.is_closed(),
     }

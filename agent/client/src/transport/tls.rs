@@ -5,13 +5,14 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use jeton_agent_wire::tls::{self, Tls};
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use super::limits::{BRIEF, LIMITS, SILENCE, STUCK};
+use super::limits::{SILENCE, STUCK, brief};
 use crate::system::{Listed, connect_tcp};
 
 /// The files that the configuration names.
@@ -63,10 +64,10 @@ impl Host {
         })
     }
 
-    pub(super) fn open(&self) -> io::Result<(Tls, Listed)> {
+    pub(super) fn open(&self, end: Instant) -> io::Result<(Tls, Listed)> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in self.address.to_socket_addrs()? {
-            match connect_tcp(&address, LIMITS) {
+            match connect_tcp(&address, brief(end)) {
                 Ok((stream, listed)) => {
                     let configuration = Arc::clone(&self.configuration);
                     let connection = ClientConnection::new(configuration, self.name.clone());
@@ -74,7 +75,7 @@ impl Host {
                     let mut tls = Tls::new(connection, stream);
                     // Dropped before the socket is closed.
                     let listed = listed;
-                    tls.shake_hands(BRIEF, [SILENCE, STUCK])?;
+                    tls.shake_hands(brief(end), [SILENCE, STUCK])?;
                     return Ok((tls, listed));
                 }
                 Err(error) => last = error,

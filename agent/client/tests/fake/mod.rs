@@ -43,6 +43,8 @@ pub enum Joining {
     Admitted,
     Busy,
     Forgotten,
+    /// The agent says nothing.
+    Silent,
 }
 
 /// What the agent does with a call in a generation, which makes an object with this handle again.
@@ -66,13 +68,13 @@ pub enum Got {
 }
 
 pub struct Fake {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub remote: Remote,
     got: Arc<Mutex<Vec<Got>>>,
 }
 
 /// The time between two parts of a message that never ends.
-const DRIP: Duration = Duration::from_millis(100);
+pub const DRIP: Duration = Duration::from_millis(100);
 
 impl Fake {
     /// Starts an agent that answers calls by `behave`, and an application of it. `admits` says for
@@ -106,7 +108,11 @@ impl Fake {
         let address = path.display();
         let parameters = format!("agent = {{ address = 'unix:{address}', timeout-seconds = {seconds} }}");
         remote.start(Some(&parameters), Threads::Allowed).expect("an application");
-        Self { _directory: directory, remote, got }
+        Self { directory, remote, got }
+    }
+
+    pub fn address(&self) -> String {
+        format!("unix:{}", self.directory.path().join("agent").display())
     }
 
     pub fn open(&self) -> SessionHandle {
@@ -162,6 +168,7 @@ fn serve(mut stream: UnixStream, noted: &Mutex<Vec<Got>>, behaviour: &Behaviour)
                 }
                 Joining::Busy => add(answer_with(&Reply::Busy)),
                 Joining::Forgotten => add(answer_with(&Reply::Unknown)),
+                Joining::Silent => add(Act::Stop),
             },
             Request::Calls { session, count, number, generation, object } => {
                 let mut goes_on = add(answer_with(&Reply::Answers(number)));

@@ -5,10 +5,15 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Instant;
 
+use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{SendFlags, recv, send};
+
+use crate::wait::wait;
 
 pub use rustix::net::RecvFlags as Flags;
 pub use std::os::fd::BorrowedFd as Descriptor;
@@ -48,9 +53,10 @@ pub fn receive(socket: Descriptor<'_>, buffer: &mut [u8], flags: Flags) -> io::R
 
 /// Sends some bytes to a socket. A closed connection raises no signal.
 pub fn transmit(socket: Descriptor<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let start = Instant::now();
     loop {
         match send(socket, bytes, SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
+            Err(Errno::INTR) => wait(socket, PollFlags::OUT, Timeout::Send, start)?,
             outcome => return Ok(outcome?),
         }
     }

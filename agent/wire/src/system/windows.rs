@@ -5,10 +5,13 @@ use std::fs::File;
 use std::io;
 use std::os::windows::io::AsSocket;
 use std::path::Path;
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::event::PollFlags;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::wait::wait;
 
 pub use std::net::TcpStream as Local;
 pub use std::os::windows::io::BorrowedSocket as Descriptor;
@@ -44,11 +47,12 @@ pub fn open(path: &Path) -> io::Result<(File, bool)> {
 /// Receives some bytes. 0 at the end.
 pub fn receive(socket: Descriptor<'_>, buffer: &mut [u8], flags: Flags) -> io::Result<usize> {
     let peek = if flags & PEEK == 0 { RecvFlags::empty() } else { RecvFlags::PEEK };
+    let start = Instant::now();
     loop {
         match recv(socket, &mut *buffer, peek) {
             Ok((got, _)) => return Ok(got),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && flags & NOW == 0 => {
-                wait(socket, PollFlags::IN, Timeout::Recv)?;
+                wait(socket, PollFlags::IN, Timeout::Recv, start)?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -57,25 +61,13 @@ pub fn receive(socket: Descriptor<'_>, buffer: &mut [u8], flags: Flags) -> io::R
 
 /// Sends some bytes to a socket.
 pub fn transmit(socket: Descriptor<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let start = Instant::now();
     loop {
         match send(socket, bytes, SendFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait(socket, PollFlags::OUT, Timeout::Send)?;
+                wait(socket, PollFlags::OUT, Timeout::Send, start)?;
             }
             outcome => return Ok(outcome?),
         }
-    }
-}
-
-/// Waits for at most the time that the socket has for it. Fails like a blocking socket of Unix.
-fn wait(socket: Descriptor<'_>, events: PollFlags, time: Timeout) -> io::Result<()> {
-    let limit = socket_timeout(socket, time)?;
-    let limit = limit.map(|limit| Timespec {
-        tv_sec: limit.as_secs().cast_signed(),
-        tv_nsec: limit.subsec_nanos().cast_signed(),
-    });
-    match poll(&mut [PollFd::from_borrowed_fd(socket, events)], limit.as_ref())? {
-        0 => Err(io::ErrorKind::WouldBlock.into()),
-        _ => Ok(()),
     }
 }
