@@ -74,7 +74,8 @@ struct Link {
     lost: Option<Instant>,
     /// When the last attempt to connect ended.
     tried: Option<Instant>,
-    /// Whether standard error says that the agents refuse this client: once for each `C_Initialize`.
+    /// Whether standard error says that the agents refuse this client: once for each
+    /// `C_Initialize`.
     is_said: bool,
 }
 
@@ -326,7 +327,8 @@ impl Pool {
         }
     }
 
-    /// Tries each agent once, until the time `end`. Those that do not answer leave time for the others.
+    /// Tries each agent once, until the time `end`. Those that do not answer leave time for the
+    /// others.
     fn attempt(&self, end: Instant) -> Result<Line, Failure> {
         let (addresses, first) = {
             let link = lock(&self.link);

@@ -1,5 +1,5 @@
-//! What the client module writes to standard error. This program has one test, because standard error
-//! belongs to the process.
+//! What the client module writes to standard error. This program has one test, because standard
+//! error belongs to the process.
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsRawFd;

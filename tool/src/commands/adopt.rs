@@ -167,12 +167,10 @@ impl<'a> Found<'a> {
     }
 
     /// Returns whether the revocations of the last CRL were read. A counter alone has none. A CRL
-    /// that the list knows, or that has ended, is not the last one: others may have followed it.
-    pub fn is_complete(&self, known: u64) -> bool {
-        let is_last = |crl: LastCrl| {
-            let is_new = known == 0 || crl.number > known;
-            is_new && Some(crl.number) >= self.counter && crl.end.is_none_or(|end| end > now())
-        };
+    /// that has ended is not the last one: others followed it.
+    pub fn is_complete(&self) -> bool {
+        let is_last =
+            |crl: LastCrl| Some(crl.number) >= self.counter && crl.end.is_none_or(|end| end > now());
         self.has_index || self.crl.is_some_and(is_last)
     }
 

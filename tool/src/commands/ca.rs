@@ -150,18 +150,22 @@ impl Adopt {
         }
         // Certificates know more than the lists.
         found.entries.sort_by_key(|(_, der)| der.is_none());
-        let is_complete = found.is_complete(row.crl_number);
-        let (new, twins) = register.adopt(&ready.name, &found.entries, found.last_crl(), is_complete)?;
+        let last = found.last_crl();
+        let (new, twins) = register.adopt(&ready.name, &found.entries, last, found.is_complete())?;
         for Entry { serial, subject, .. } in &twins {
             // RFC 5280, 4.1.2.2 forbids it, and a revocation has only the number.
             let what = "the list keeps the other one, and `cert revoke` revokes both";
             warn(&format!("{subject} has the number {serial} of another certificate; {what}"));
         }
         let Row { crl_number, unsure, .. } = register.authority(&ready.name)?;
-        if unsure && found.last_crl().is_some() {
+        if unsure && last.is_some() {
             warn(
-                "later CRLs may have followed what was read, so the list may lack revocations: the CRL has ended, or the \
-                list knew its number, or only a number was read; `jeton crl --number` gives the number of the next one",
+                "later CRLs may have followed what was read, so the list may lack revocations: the CRL has ended, or only a \
+                number was read; `jeton crl --number` gives the number of the next one",
+            );
+        } else if row.unsure && last.is_some_and(|last| last.number == row.crl_number) {
+            warn(
+                "the list knew this CRL: if later CRLs may have followed, `jeton ca adopt` reads the last one",
             );
         }
         let text =
