@@ -34,8 +34,8 @@ pub fn user() -> Option<u32> {
     (user == getuid()).then_some(user.as_raw())
 }
 
-/// Writes a short line to standard error, unless nobody reads there now: the application would
-/// wait, or get a signal that ends it.
+/// Writes a short line to standard error, if it can be written at once: otherwise the
+/// application would wait, or get a signal that ends it.
 pub fn say(line: &str) {
     let errors = io::stderr();
     let mut polled = [PollFd::from_borrowed_fd(errors.as_fd(), PollFlags::OUT)];
