@@ -1,10 +1,8 @@
 //! One run through the fifteen stages, with a fresh CA and serial numbers from 1.
 
-use std::time::UNIX_EPOCH;
-
 use der::Encode;
 use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
-use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, ocsp_request, profile};
+use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, now, ocsp_request, profile};
 use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::CrlReason;
@@ -92,7 +90,8 @@ impl Run<'_> {
     fn crl(&self, work: &mut Work<'_>) -> Result<()> {
         let Work { clock, engine, issuer, database, batch } = work;
         let revoked: Vec<_> = (1..=self.size).map(|serial| revoked(&serial_number(serial))).collect();
-        let tbs = self.time(clock, Stage::CrlBuild, || Ok(issuer.crl_tbs(1, &revoked, STATUS_DAYS)?))?;
+        let tbs =
+            self.time(clock, Stage::CrlBuild, || Ok(issuer.crl_tbs(1, &revoked, now(), STATUS_DAYS)?))?;
         let crl =
             self.time(clock, Stage::CrlSign, || Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?))?;
         self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, *batch, &[crl]))?;
@@ -198,6 +197,6 @@ fn serial_number(serial: u64) -> [u8; 16] {
 
 /// Returns the entry of a certificate that is revoked now.
 fn revoked(serial: &[u8]) -> Revoked {
-    let time = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    let time = now();
     Revoked { serial: serial.to_vec(), time, reason: CrlReason::Unspecified }
 }
