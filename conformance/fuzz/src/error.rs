@@ -27,6 +27,7 @@ impl Cause {
 pub enum Error {
     TokenFile { what: &'static str, cause: Cause, reason: String },
     Io { path: PathBuf, source: std::io::Error },
+    Format(jeton_formats::Error),
     Caused(Cause, String),
     Register { path: PathBuf, source: rusqlite::Error },
     Failed(String),
@@ -38,5 +39,11 @@ impl Error {
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
+    }
+}
+
+impl From<jeton_formats::Error> for Error {
+    fn from(error: jeton_formats::Error) -> Self {
+        Self::Format(error)
     }
 }
