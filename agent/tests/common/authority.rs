@@ -83,7 +83,7 @@ impl<'a> Authority<'a> {
         let revoked =
             |serial: &[u8; 16]| Revoked { serial: serial.to_vec(), time, reason: CrlReason::Unspecified };
         let revoked: Vec<_> = serials.iter().map(revoked).collect();
-        let mut tbs = self.issuer.crl_tbs(1, &revoked, days).expect("a CRL");
+        let mut tbs = self.issuer.crl_tbs(1, &revoked, time, days).expect("a CRL");
         change(&mut tbs);
         let der = signed(&self.key, &self.issuer.signer, &tbs);
         write_pem(&self.directory.join(format!("{}.crl", self.name)), "X509 CRL", &der);
