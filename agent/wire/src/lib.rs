@@ -14,6 +14,7 @@ use serde_bytes::Bytes;
 pub mod call;
 pub mod channel;
 pub mod file;
+mod ready;
 pub mod status;
 #[cfg_attr(windows, path = "system/windows.rs")]
 #[cfg_attr(not(windows), path = "system/unix.rs")]

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::event::PollFlags;
+use rustix::net::sockopt::Timeout;
 
+use crate::ready::wait;
 use crate::system::Descriptor;
 
 /// A wait that is expected to be longer sleeps at once.
@@ -100,29 +100,6 @@ fn sleep(source: &mut (impl Stream + ?Sized), buffer: &mut [u8], start: Instant)
                 wait(source.descriptor(), PollFlags::IN, Timeout::Recv, start)?;
             }
             outcome => return outcome,
-        }
-    }
-}
-
-/// Waits until a socket is ready, but no longer than the limit of time that it has for this, from
-/// `start`: a signal does not start the time again. Then fails with `WouldBlock`, like the socket.
-pub(crate) fn wait(
-    socket: Descriptor<'_>,
-    events: PollFlags,
-    time: Timeout,
-    start: Instant,
-) -> io::Result<()> {
-    let limit = socket_timeout(socket, time)?;
-    loop {
-        let left = limit.map(|limit| limit.saturating_sub(start.elapsed())).map(|left| Timespec {
-            tv_sec: left.as_secs().cast_signed(),
-            tv_nsec: left.subsec_nanos().cast_signed().into(),
-        });
-        match poll(&mut [PollFd::from_borrowed_fd(socket, events)], left.as_ref()) {
-            Ok(0) => return Err(io::ErrorKind::WouldBlock.into()),
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{SendFlags, recv, send};
 
-use crate::wait::wait;
+use crate::ready::wait;
 
 pub use rustix::net::RecvFlags as Flags;
 pub use std::os::fd::BorrowedFd as Descriptor;
