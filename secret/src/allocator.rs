@@ -12,7 +12,8 @@ use std::ptr::slice_from_raw_parts;
 use crate::error::{OutOfMemory, Result};
 
 /// The system's allocator, which wipes every block before it frees it. The shared library installs
-/// it (`#[global_allocator]` in `abi/pkcs11/`), and so does a test that searches memory for secrets.
+/// it (`#[global_allocator]` in `abi/pkcs11/`), and so does a test that searches memory for
+/// secrets.
 /// A program that links the core chooses its own allocator.
 ///
 /// A block that changes its size always moves: the default `realloc` allocates, copies and frees.
