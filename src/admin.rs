@@ -6,6 +6,7 @@
 pub mod backup;
 mod draft;
 pub mod keys;
+pub mod layout;
 pub mod transfer;
 
 use std::io::Write;
@@ -23,10 +24,12 @@ use crate::error::{Error, Result};
 use crate::file;
 use crate::id::SlotId;
 pub use crate::store::permissions::check_directory;
-pub use crate::store::seal::PinCost;
+pub use crate::store::seal::algorithms::PinCost;
 use crate::store::seal::sealing_key::{self, SealingKey};
-use crate::store::seal::{self, pin_cost};
+use crate::store::seal::{self, pin_record};
 use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::layout::check_serial;
+pub use crate::store::sqlite::layout::{own_directory, path_of, remove_empty_directory};
 use crate::store::{self, Header, PinState, ServerState, Store};
 use crate::token::{Sealing, Token};
 
@@ -108,7 +111,9 @@ impl TokenFile {
 
     fn open(settings: &Arc<Settings>, path: &Path) -> Result<Self> {
         let store = SqliteStore::open(path)?;
-        let slot = SlotId(store.header()?.slot);
+        let header = store.header()?;
+        check_serial(path, &header.serial)?;
+        let slot = SlotId(header.slot);
         let token = Token::open(slot, Arc::clone(settings), Box::new(store))?;
         Ok(Self { path: path.to_owned(), token })
     }
@@ -125,11 +130,11 @@ impl TokenFile {
         let pin = |state: &PinState| PinInfo {
             failures: state.failures,
             limit,
-            cost: pin_cost(&state.record),
-            sealing_key: seal::sealing_id(&state.record).map(sealing_key::text),
+            cost: pin_record::pin_cost(&state.record),
+            sealing_key: pin_record::sealing_id(&state.record).map(sealing_key::text),
         };
         Ok(Info {
-            label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
+            label: label(&header),
             slot: header.slot,
             so: pin(&header.so),
             user: (!header.user.record.is_empty()).then(|| pin(&header.user)),
@@ -208,7 +213,7 @@ impl TokenFile {
                 error!("the configuration names no sealing key: set sealing-key in [store]");
                 return Err(Error::DeviceError);
             }
-            let sealed = seal::sealing_id(&token.stored_header()?.so.record).is_some();
+            let sealed = pin_record::sealing_id(&token.stored_header()?.so.record).is_some();
             if change != SealingChange::Set && !sealed {
                 error!("the PINs of this token need no sealing key");
                 return Err(Error::DeviceError);
@@ -262,6 +267,11 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>> {
     let outcome = server.remove(serial);
     note(&settings, serial, "jeton token delete", &outcome);
     outcome.map(|()| Some(Path::new(&rules.url).join(serial)))
+}
+
+/// Returns the label of a token without its padding.
+fn label(header: &Header) -> String {
+    String::from_utf8_lossy(&header.label).trim_end().to_owned()
 }
 
 /// Returns the configured directory of the tokens.

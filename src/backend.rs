@@ -1,7 +1,8 @@
 //! The crypto libraries: random bytes, digests, ciphers, MACs, keys, signers and verifiers.
 //!
 //! `api/` is the contract, and each library implements it: `aws_lc/` and `rustcrypto/` mirror each
-//! other, so that files of the same name have the same task. `shared/` is written once for all.
+//! other, so that files of the same name have the same task. `shared/` is written once for all, and
+//! what we compute ourselves is the package `crypto/`.
 //! Only this file lists the libraries.
 
 #![cfg_attr(
@@ -15,12 +16,6 @@ mod api;
 #[cfg(any(feature = "aws-lc", feature = "fips"))]
 pub mod aws_lc;
 pub(crate) mod hash_based;
-#[cfg(all(feature = "aws-lc", feature = "rustcrypto"))]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_imports, unused_variables, reason = "other processors lack the instructions")
-)]
-mod lanes;
 #[cfg(feature = "null-backend")]
 pub mod null;
 #[cfg(feature = "rustcrypto")]
@@ -30,14 +25,15 @@ mod shared;
 #[cfg(test)]
 pub(crate) use api::Joint;
 pub use api::{
-    Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Curve, Digest, Direction, DsaGroup,
-    Encryption, GcmParams, Growth, Hash, Hasher, HssType, Job, Keys, Mac, MacScheme, Macs, MlDsa, MlKem,
-    Nonce, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal, RsaCrt,
-    RsaPrivate, SHORTEST_RSA, SavedCipher, Scheme, Signer, SlhDsa, Stateful, Uses, Verifier,
+    Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Composite, Curve, Digest, Direction,
+    DsaGroup, Encryption, GcmParams, Growth, Hash, Hasher, HssType, Job, Keys, Mac, MacScheme, Macs, MlDsa,
+    MlKem, Nonce, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal,
+    RsaCrt, RsaPrivate, SHORTEST_RSA, SavedCipher, Scheme, Signer, SlhDsa, Stateful, Traditional, Uses,
+    Verifier,
 };
 pub use shared::des3;
 pub(crate) use shared::dh::check_group;
-pub(crate) use shared::{extra_bits, padding};
+pub(crate) use shared::extra_bits;
 
 impl Provider {
     /// The backends of this build. The first is the default.
@@ -77,5 +73,5 @@ pub(crate) fn self_test() -> Result<()> {
 #[cfg_attr(not(all(feature = "aws-lc", feature = "rustcrypto")), allow(unused_variables))]
 pub(crate) fn allow_lanes(allowed: bool) {
     #[cfg(all(feature = "aws-lc", feature = "rustcrypto"))]
-    lanes::allow(allowed);
+    jeton_crypto::lanes::allow(allowed);
 }

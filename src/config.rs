@@ -35,6 +35,7 @@ pub mod strict;
 
 pub use database::{CommitLevel, DatabaseRules};
 pub(crate) use files::files;
+pub use files::text;
 pub use sealing::SealingSource;
 pub(crate) use sealing::credentials;
 
@@ -61,6 +62,14 @@ const DESCRIPTORS: usize = 8;
 pub struct Settings {
     /// The directory of the token files.
     pub token_dir: PathBuf,
+    /// The serial numbers of the tokens that the module looks for; `None` for all tokens of the
+    /// directory. A process in a sandbox may be unable to list the directory. A flat token, which
+    /// has no directory of its own, is not found by its serial number. No configuration file sets
+    /// this.
+    pub tokens: Option<Vec<String>>,
+    /// The most tokens that the module sees after it has made one; `None` for any number. No
+    /// configuration file sets this.
+    pub most_tokens: Option<usize>,
     /// The algorithms of the files of new tokens.
     pub token_format: Format,
     /// The backend that does the cryptography.
@@ -252,11 +261,44 @@ impl Policy {
     }
 }
 
+/// What a module uses under a configuration, for a process that admits itself to nothing else.
+#[derive(Debug)]
+pub struct Places {
+    /// The token directory.
+    pub tokens: PathBuf,
+    /// The directory of the counters.
+    pub counters: Option<PathBuf>,
+    /// The file of the log.
+    pub log: Option<PathBuf>,
+    /// The file of the audit log.
+    pub audit: Option<PathBuf>,
+    /// The file of the sealing key.
+    pub sealing_key: Option<PathBuf>,
+    /// Whether the sealing key is in a keyring of the kernel.
+    pub has_keyring: bool,
+    /// Whether the module connects to a database, or its log to the local syslog.
+    pub has_sockets: bool,
+}
+
 impl Settings {
     /// Reads the configuration and starts the logs. `threads` says whether the audit log may
     /// have a thread.
     pub fn load(parameters: Option<&str>, threads: Threads) -> Result<Self> {
-        let file = File::gather(parameters)?;
+        let mut file = File::gather(parameters)?;
+        let token_dir = token_dir(file.token_dir.take())?;
+        Self::of(file, token_dir, threads, None)
+    }
+
+    /// Like [`load`](Self::load), with the text of a configuration file instead of the sources of
+    /// the configuration. `JETON_DIR` counts only if the text names no token directory. [`text`]
+    /// returns the text of all sources of another process. Opens no audit log if one is given.
+    pub fn parse(text: &str, threads: Threads, audit: Option<Audit>) -> Result<Self> {
+        let mut file = File::parse(text)?;
+        let token_dir = file.token_dir.take().map_or_else(|| token_dir(None), Ok)?;
+        Self::of(file, token_dir, threads, audit)
+    }
+
+    fn of(file: File, token_dir: PathBuf, threads: Threads, audit: Option<Audit>) -> Result<Self> {
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
         if file.policy.fips == Fips::Enforce && !cfg!(feature = "fips") {
             return Err(refuse("policy.fips", &"this build has no validated module"));
@@ -264,7 +306,10 @@ impl Settings {
         let provider = provider(file.backend.as_deref())?;
         // Without optimisation, a batch takes 60 times the time of AWS-LC.
         crate::backend::allow_lanes(file.lanes.unwrap_or(!cfg!(debug_assertions)));
-        let audit = audit(&file.audit, provider, threads)?;
+        let audit = match audit {
+            None => open_audit(&file.audit, provider, threads)?,
+            given => given,
+        };
         let least = if file.policy.enforces_fips() { fips::RSA_BITS } else { 0 };
         let rsa_bits = file.mechanisms.min_rsa_bits.unwrap_or(LEAST_RSA_BITS).max(least);
         let min_ec_bits = file.mechanisms.min_ec_bits.unwrap_or(*MIN_EC_BITS.start());
@@ -273,7 +318,9 @@ impl Settings {
         curves.retain(|curve| file.policy.has_curve(curve));
         let unusable = |reason: &str| refuse("store.sealing-key", &reason);
         Ok(Self {
-            token_dir: token_dir(file.token_dir)?,
+            token_dir,
+            tokens: None,
+            most_tokens: None,
             token_format: file.token_format,
             provider,
             mechanisms: offered(&file.mechanisms, &file.policy, &curves)?,
@@ -289,6 +336,28 @@ impl Settings {
             reserve: within("stateful.reserve", file.stateful.reserve.unwrap_or(1), 1..=MOST_RESERVED)?,
             open_tokens: open_tokens(file.store.open_tokens)?,
             audit,
+        })
+    }
+
+    /// Returns the files that the text of a configuration names, without opening one.
+    pub fn places(text: &str) -> Result<Places> {
+        let file = File::parse(text)?;
+        let unusable = |reason: &str| refuse("store.sealing-key", &reason);
+        let sealing_key = file.store.sealing_key.map(|text| text.parse().map_err(unusable)).transpose()?;
+        let has_keyring = matches!(sealing_key, Some(SealingSource::Keyring(_)));
+        let sealing_key = match sealing_key {
+            Some(SealingSource::File(path)) => Some(path),
+            Some(SealingSource::Credential(name)) => credentials().map(|within| within.join(name)),
+            Some(SealingSource::Keyring(_)) | None => None,
+        };
+        Ok(Places {
+            tokens: token_dir(file.token_dir)?,
+            counters: file.store.counter_dir,
+            log: file.log.file,
+            audit: file.audit.file,
+            sealing_key,
+            has_keyring,
+            has_sockets: file.store.url.is_some() || file.log.syslog.is_some(),
         })
     }
 
@@ -381,6 +450,19 @@ struct File {
     slots: SlotRules,
     #[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
     agent: AgentRules,
+    #[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
+    split: Option<SplitRules>,
+}
+
+/// The `[split]` section: agents with shares of a key. It is here so that a mistake in it is
+/// refused.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+#[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
+struct SplitRules {
+    agents: Vec<String>,
+    threshold: u8,
+    token: Option<String>,
 }
 
 /// The `[agent]` section: where the agent is. It is here so that a mistake in it is refused.
@@ -449,7 +531,7 @@ struct AuditRules {
 }
 
 /// Opens the audit log.
-fn audit(rules: &AuditRules, provider: &'static Provider, threads: Threads) -> Result<Option<Audit>> {
+fn open_audit(rules: &AuditRules, provider: &'static Provider, threads: Threads) -> Result<Option<Audit>> {
     let Some(file) = &rules.file else {
         return match rules.syslog {
             Some(_) => Err(refuse("audit.syslog", &"needs audit.file: only the file has all lines")),
@@ -464,6 +546,7 @@ fn audit(rules: &AuditRules, provider: &'static Provider, threads: Threads) -> R
 struct LogRules {
     level: Option<String>,
     file: Option<PathBuf>,
+    syslog: Option<PathBuf>,
 }
 
 /// The `[mechanisms]` section: which mechanisms are offered. `allow` lists the allowed ones

@@ -85,6 +85,12 @@ pub(crate) fn open_directory(path: &Path) -> Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
+/// Like [`open_directory`]. Fails if the name is that of a symbolic link.
+pub(crate) fn open_directory_itself(path: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
 /// Fails with `EFBIG` if a file of this length is longer than the limit of the process
 /// (`RLIMIT_FSIZE`). Callers ask before they write or lengthen a file: the kernel ends a process by
 /// SIGXFSZ that exceeds the limit, and a library must not change how its host handles a signal.

@@ -37,6 +37,7 @@ mod operation;
 mod password;
 mod scan;
 mod session;
+mod share;
 mod slot;
 mod state;
 mod token;
@@ -46,13 +47,14 @@ mod wrap_aes;
 mod wrap_authenticated;
 mod wrap_ecdh;
 
-pub use crate::store::seal::PinMark;
+pub use crate::store::seal::pin_record::PinMark;
 pub use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
 pub use jeton_words::derive::{Additional, Connection, Derived};
 pub use jeton_words::general::Threads;
 pub use jeton_words::operation::Output;
 pub use jeton_words::session::{Access, SessionInfo, User};
 pub use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
+pub use share::{NewShare, ShareUse};
 
 use tokens::{Application, SlotToken};
 
@@ -132,7 +134,12 @@ impl Module {
     /// `C_Initialize`. `parameters` are library parameters as NSS passes them, in the form of
     /// [`config`](crate::config).
     pub fn initialize(&self, parameters: Option<&str>) -> Result<()> {
-        self.start_with(|| Tokens::open(parameters, self.threads()).map(Arc::new))
+        self.start_with(|| Tokens::open(Settings::load(parameters, self.threads())?).map(Arc::new))
+    }
+
+    /// Like [`initialize`](Self::initialize), with a configuration that the caller has read.
+    pub fn initialize_with(&self, settings: Settings) -> Result<()> {
+        self.start_with(|| Tokens::open(settings).map(Arc::new))
     }
 
     /// Returns the module of another application of this process, which shares the tokens. It is
@@ -218,9 +225,9 @@ impl Drop for Module {
 }
 
 impl Tokens {
-    /// Reads the configuration and finds the tokens.
-    fn open(parameters: Option<&str>, threads: Threads) -> Result<Self> {
-        let settings = Arc::new(Settings::load(parameters, threads)?);
+    /// Finds the tokens.
+    fn open(settings: Settings) -> Result<Self> {
+        let settings = Arc::new(settings);
         backend::self_test()?;
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         let source = store::source(&settings)?;

@@ -31,7 +31,7 @@
 //! A module imports only from the modules to its left: `file`, `file_lock`, `gate`, `quota`,
 //! `sync` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
 //! <- `store` <- `token` <- `session` <- `functions`, `admin`. The test `arrows` checks this.
-//! `docs/design.md` explains each part.
+//! `docs/design.md` has the map, and `docs/internals.md` explains each part.
 
 #![deny(unsafe_code)]
 

@@ -9,6 +9,7 @@ use crate::id::MechanismType;
 
 mod aes;
 mod chacha20;
+mod composite;
 pub mod curve;
 mod derive;
 mod des3;
@@ -16,6 +17,7 @@ mod dh;
 mod digest;
 mod dsa;
 mod ec;
+pub(crate) mod field;
 pub mod flow;
 pub mod hmac;
 mod ike;
@@ -44,6 +46,7 @@ const FAMILIES: &[&[MechanismRow]] = &[
     rsa::ROWS,
     ec::ROWS,
     ml_dsa::ROWS,
+    composite::ROWS,
     slh_dsa::ROWS,
     stateful::ROWS,
     ml_kem::ROWS,

@@ -10,6 +10,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use jeton_secret::Secret;
+
 use crate::backend::{PrivateKey, Provider, PublicKey};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, SessionHandle};
@@ -170,11 +172,21 @@ impl Object {
         if !computed::is(id, self.object_type) {
             return None;
         }
+        if id == A::EC_POINT {
+            return self.point();
+        }
         let stored = self.attributes.bytes(id);
         if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE) {
             return None;
         }
         self.known.value(id, || computed::value(id, &self.attributes, self.object_type, self.provider))
+    }
+
+    /// Returns the point of a private key, from its `CKA_PUBLIC_KEY_INFO`, which is computed once.
+    #[cold]
+    fn point(&self) -> Option<Value> {
+        let AttributeView::Bytes(info) = self.attribute(A::PUBLIC_KEY_INFO).ok()? else { return None };
+        spki::point(&info.into_owned()).map(Secret::new).map(Value::Bytes).ok()
     }
 
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is

@@ -1,4 +1,4 @@
-//! The modules of the core import in one direction, along the arrows in docs/design.md. So do the
+//! The modules of the core import in one direction: docs/design.md has their order. So do the
 //! files beside each other in every folder, and the packages of the workspace. Code outside tests
 //! imports by name, so that this test sees every import. It reads the sources and lists every
 //! import that breaks these rules.
@@ -25,59 +25,64 @@ const LAYERS: [&[&str]; 10] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &str); 27] = [
+const PACKAGES: [(&str, &str); 31] = [
     ("names/types", ""),
     ("names", "names/types"),
     ("secret", ""),
+    ("crypto", "secret tests/vectors"),
     ("words", "names names/types secret"),
     ("tests/child", ""),
     ("tests/vectors", ""),
     ("client", "names"),
     ("client/peers", "client"),
     ("tests/programs", "client/peers"),
-    (".", "names secret words tests/child tests/programs tests/vectors"),
+    (".", "crypto names secret words tests/child tests/programs tests/vectors"),
     ("abi", "names secret words"),
     ("abi/pkcs11", ". abi names secret tests/child tests/programs"),
     ("agent/wire", "words"),
-    ("agent/client", "abi agent/wire names secret words"),
+    ("agent/client", "abi agent/system agent/wire names secret words"),
     ("agent/system", ""),
+    ("agent/split", ""),
     (
         "agent",
-        ". abi/pkcs11 agent/client agent/system agent/wire names secret words client client/peers tool/pki \
+        ". abi/pkcs11 agent/client agent/split agent/system agent/wire names secret words ca client client/peers client/pki http \
          tests/child tests/programs",
     ),
-    ("tool/pki", "client"),
+    ("client/formats", "client"),
+    ("client/pki", "client"),
+    ("http", ""),
+    ("ca", "client client/formats client/pki http"),
     ("driver/laboratory", ""),
     ("client/rustls", "client client/peers tests/child tests/programs"),
     ("conformance", "client client/peers names tests/child tests/programs tests/vectors"),
     (
         "driver",
-        "abi/pkcs11 benches conformance client driver/laboratory client/peers tool/pki client/rustls tests/child \
+        "abi/pkcs11 benches ca conformance client driver/laboratory client/peers client/pki client/rustls tests/child \
          tests/programs",
     ),
-    ("tool/formats", "client"),
     ("tool/migrate", ""),
     (
         "tool",
-        ". agent/wire client client/peers secret tool/pki tests/child tests/programs tool/formats tool/migrate",
+        ". agent/wire ca client client/formats client/peers client/pki secret tests/child tests/programs \
+         tool/migrate",
     ),
     ("conformance/models", ". secret words"),
     (
         "conformance/fuzz",
-        ". names abi/pkcs11 agent agent/wire client words tests/child tests/vectors tool/formats tool/migrate",
+        ". ca names abi/pkcs11 agent agent/wire client words tests/child tests/vectors client/formats tool/migrate",
     ),
     ("benches", ". abi/pkcs11 client driver/laboratory client/peers tests/child"),
 ];
 
 /// The packages that users install. They link only each other.
-const PRODUCTS: &str = ". abi abi/pkcs11 agent agent/client agent/system agent/wire client client/peers \
-    client/rustls names names/types secret words tool tool/formats tool/migrate tool/pki";
+const PRODUCTS: &str = ". abi abi/pkcs11 agent agent/client agent/split agent/system agent/wire client client/peers \
+    client/formats client/pki client/rustls ca crypto http names names/types secret words tool tool/migrate";
 
 /// The folders whose files import each other without circles.
-const SOURCES: &str = "src agent/client/src agent/wire/src agent/src abi/src driver/src client/src \
-    driver/laboratory/src client/peers/src tool/pki/src client/rustls/src tool/src \
-    tool/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
-    words/src benches/src tests/token tests/backend tests/crash tests/postgresql";
+const SOURCES: &str = "src agent/client/src agent/split/src agent/wire/src agent/src abi/src driver/src client/src \
+    driver/laboratory/src client/peers/src ca/src client/pki/src client/rustls/src tool/src \
+    client/formats/src tool/migrate/src secret/src conformance/src conformance/fuzz/src conformance/models/src \
+    words/src crypto/src benches/src tests/token tests/backend tests/crash tests/postgresql";
 
 /// The paths whose names may be imported all at once outside tests (docs/style.md, "Imports").
 const GLOBS: [&str; 1] = ["cryptoki_sys::*"];
@@ -111,10 +116,10 @@ const TANGLED: &str = "abi/src/params agent/client/src/once benches/src/baseline
     benches/src/groups benches/src/report benches/src/target client/src/raw conformance/src/attacks \
     conformance/src/cases conformance/src/mechanisms conformance/src/vectors driver/src/page \
     driver/src/pipeline driver/src/report driver/src/tls src/backend/aws_lc src/backend/aws_lc/cipher \
-    src/backend/aws_lc/ffi src/backend/hash_based src/backend/lanes src/backend/rustcrypto \
-    src/backend/shared/modes src/config src/functions src/functions/derive src/mechanism src/object \
+    src/backend/aws_lc/ffi src/backend/rustcrypto \
+    src/config src/functions src/functions/derive src/mechanism src/object \
     src/object/attribute src/object/key_type src/session src/store \
-    src/store/postgresql src/store/seal src/store/sqlite tool/migrate/src/softhsm tool/pki/src/issuer \
+    src/store/postgresql src/store/seal src/store/sqlite tool/migrate/src/softhsm ca/src/issuer \
     tool/src/commands/key tool/src/doctor tool/src/migrate";
 
 #[test]

@@ -24,7 +24,7 @@ use tracing::debug;
 
 use crate::call::Failure;
 use crate::input::In;
-use crate::number::wide;
+use crate::number::{narrow, wide};
 
 mod cipher;
 mod derive;
@@ -39,6 +39,7 @@ mod places;
 mod sp800_108;
 mod tls;
 pub(crate) mod wrap;
+mod wrong;
 
 pub(crate) use places::Places;
 
@@ -143,12 +144,15 @@ impl Given {
         unsafe { self.parameter.bytes() }.map_err(|_| Error::MechanismParamInvalid)
     }
 
-    /// Logs why the parameter is refused. The line of `guarded` names the function.
+    /// Logs which field of the parameter is refused. The line of `guarded` names the function.
     #[cold]
     fn refused(&self, error: Error) -> Error {
         let Self { info, parameter: In(pointer, len) } = self;
+        // SAFETY: the caller read the parameter, or found that it is NULL.
+        let parameter = unsafe { self.bytes() }.unwrap_or_default();
+        let field = wrong::field(narrow(info.id.0), parameter);
         let null = pointer.is_null();
-        debug!(mechanism = %info.id, expected = ?info.shape, null, len, ?error, "the parameter is refused");
+        debug!(mechanism = %info.id, %field, expected = ?info.shape, null, len, ?error, "the parameter is refused");
         error
     }
 }

@@ -1,8 +1,8 @@
 //! Applications, and the calls of their connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use jeton::error::{Error, Result};
 use jeton::functions::{Module, PinMark, Threads, User, Wait};
@@ -16,29 +16,38 @@ use serde_bytes::Bytes;
 use tracing::{debug, info, warn};
 
 use crate::budget::Budget;
+use crate::connection::Connection;
 use crate::dispatch::carry_out;
-use crate::ticket::{Holder, Login};
-use crate::{Application, CONNECTION, Connection, lock};
+use crate::link::{Answer as Answered, Question, ToFront};
+use crate::ticket::{self, Login};
+use crate::worker::Application;
+use crate::{CONNECTION, lock};
 
 /// The time between two looks for an event of a slot.
 const POLL: Duration = Duration::from_millis(250);
-/// How long a new connection waits for its memory. The client waits for two seconds.
-const ADMISSION: Duration = Duration::from_secs(1);
+/// How long a new connection waits for its turn, and for its memory. The client waits for two
+/// seconds.
+const ADMISSION: Duration = Duration::from_millis(900);
 
 impl Connection<'_> {
-    /// Takes the memory of the connection. A client that asks whether the agent lives needs none.
-    fn has_memory(&mut self) -> bool {
+    /// Takes the turn and the memory of the connection. A client that asks whether the agent lives
+    /// needs none.
+    fn is_admitted(&mut self) -> bool {
+        if !self.has_turn(ADMISSION) {
+            self.worker.note_refusal("the calls of the client fill the next second");
+            return false;
+        }
         // Calls of the client may have the memory now.
-        self.permit = self.client().memory.take(CONNECTION, ADMISSION);
+        self.permit = self.worker.memory.take(CONNECTION, ADMISSION);
         if self.permit.is_none() {
-            self.standing.note_refusal("no memory of the client for one more connection");
+            self.worker.note_refusal("no memory of the client for one more connection");
         }
         self.permit.is_some()
     }
 
     /// Starts an application, with the client that its process was before.
-    pub(crate) fn begin(&mut self, single: bool, before: Option<String>) -> Reply<'static> {
-        if !self.has_memory() {
+    pub(crate) fn begin(&mut self, single: bool, before: Option<(String, ticket::Key)>) -> Reply<'static> {
+        if !self.is_admitted() {
             return Reply::Busy;
         }
         let mut name = Name::default();
@@ -48,9 +57,9 @@ impl Connection<'_> {
         let identity = Identity {
             name: self.peer().to_owned(),
             objects: self.rule().and_then(|rule| rule.objects.clone()),
-            memory: Some(Arc::clone(&self.client().memory)),
+            memory: Some(Arc::clone(&self.worker.memory)),
         };
-        let Ok(module) = self.agent.module.join_for(Some(identity)) else {
+        let Ok(module) = self.worker.module.join_for(Some(identity)) else {
             return Reply::Refused("the agent ends");
         };
         if single {
@@ -60,25 +69,9 @@ impl Connection<'_> {
         if let Err(error) = module.slots() {
             warn!(?error, "cannot list the tokens");
         }
-        let (standing, connections) = (Arc::clone(&self.standing), AtomicUsize::new(1));
-        let (since, (is_ended, tickets, ended)) = (Instant::now(), Default::default());
-        let (opened, refused, pace) = Default::default();
-        let application = Application {
-            module,
-            standing,
-            single,
-            before,
-            is_ended,
-            since,
-            connections,
-            tickets,
-            ended,
-            opened,
-            refused,
-            pace,
-        };
-        let application = Arc::new(application);
-        lock(&self.agent.applications).insert(name, Arc::clone(&application));
+        let application = Arc::new(Application::new(module, self.number, before));
+        lock(&self.worker.applications).insert(name, Arc::clone(&application));
+        self.worker.office.tell(ToFront::Began(self.number, name, single));
         self.application = Some((name, application));
         self.started(name)
     }
@@ -88,18 +81,16 @@ impl Connection<'_> {
     }
 
     pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
-        let agent = Arc::clone(self.agent);
+        let worker = Arc::clone(self.worker);
         let is_open = |known: &&Arc<Application>| !known.is_ended.load(Ordering::Acquire);
-        let known = lock(&agent.applications).get(&name).filter(is_open).map(Arc::clone);
-        let Some(known) = known else { return Reply::Unknown };
-        if known.standing.identity != self.standing.identity {
-            return self.go_on(&known);
+        if lock(&worker.applications).get(&name).filter(is_open).is_none() {
+            return self.go_on(name);
         }
-        if !self.has_memory() {
+        if !self.is_admitted() {
             return Reply::Busy;
         }
         // It may have ended meanwhile.
-        let applications = lock(&agent.applications);
+        let applications = lock(&worker.applications);
         let known = applications.get(&name).filter(is_open);
         let Some(application) = known else { return Reply::Unknown };
         application.connections.fetch_add(1, Ordering::AcqRel);
@@ -108,18 +99,22 @@ impl Connection<'_> {
     }
 
     /// Starts an application that goes on for one of another client, if both clients are one
-    /// process that has changed its user: the other application has an open connection, which shows
-    /// that the process was that client. Another process of this client has another number,
-    /// whatever it knows of the application.
-    fn go_on(&mut self, before: &Application) -> Reply<'static> {
-        let from = &before.standing.identity;
-        if !self.standing.peer.is_process_of(&before.standing.peer) {
-            let reason = "another process, or one that the agent cannot see";
-            warn!(peer = self.peer(), from, reason, "an application does not go on as another client");
-            return Reply::Unknown;
+    /// process that has changed its user: see [`Question::Before`].
+    fn go_on(&mut self, name: Name) -> Reply<'static> {
+        let worker = Arc::clone(self.worker);
+        let granted = worker.office.ask(Question::Before(self.number, name), || self.is_gone());
+        match granted.as_ref().map(|granted| &granted.answer) {
+            Ok(Answered::Before(from, key, single)) => {
+                info!(peer = self.peer(), from, "an application goes on as another client");
+                self.begin(*single, Some((from.clone(), ticket::Key::new(key))))
+            }
+            _ => Reply::Unknown,
         }
-        info!(peer = self.peer(), from, "an application goes on as another client");
-        self.begin(before.single, Some(from.clone()))
+    }
+
+    /// Returns whether the peer has closed the connection.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.has_ended(Duration::from_micros(1))
     }
 
     /// Carries out a request that opens a session, unless it is late. Another attempt for the same
@@ -162,7 +157,6 @@ impl Connection<'_> {
         budget: &mut Budget,
     ) -> Result<(), Malformed> {
         Malformed::unless(usize::from(count) <= wire::MAX_CALLS)?;
-        self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
         let turn = application.module.with_session(session, |session| Ok(session.turn())).ok();
         // A session that begins later has no turn here: the calls get one that never exists.
         let session = if turn.is_some() { session } else { NONE };
@@ -199,6 +193,8 @@ impl Connection<'_> {
         frame: &mut Vec<u8>,
         budget: &mut Budget,
     ) -> Result<Result<()>, Malformed> {
+        let function = call.function();
+        self.worker.figures.note(&call);
         let mut waits = false;
         if let Call::C_WaitForSlotEvent { wait } = &mut call {
             // The agent waits itself, so that the wait ends with its peer.
@@ -208,6 +204,7 @@ impl Connection<'_> {
             let start = frame.len();
             let result = self.call_once(application, session, &mut call, len, frame, budget)?;
             if !waits || result != Err(Error::NoEvent) {
+                self.worker.figures.note_result(function, result);
                 return Ok(result);
             }
             frame.truncate(start);
@@ -230,7 +227,7 @@ impl Connection<'_> {
             return self.append(application, session, outcome, None, frame);
         }
         let module = &application.module;
-        let attempt = match self.agent.pins.begin(self.peer(), module, session, call) {
+        let attempt = match self.begin_try(module, session, call) {
             Ok(attempt) => attempt,
             Err(error) => return self.append(application, session, Err(error), None, frame),
         };
@@ -238,7 +235,8 @@ impl Connection<'_> {
         if call.mechanism().is_some() && !budget.take(len) {
             return self.append(application, session, Err(Error::DeviceMemory), None, frame);
         }
-        let _run = match self.client().runs.of_call(call.function()) {
+        let run = call.function().has_pin().then(|| self.begin_run()).transpose();
+        let _run = match run {
             Ok(run) => run,
             Err(error) => return self.append(application, session, Err(error), None, frame),
         };
@@ -325,7 +323,7 @@ impl Connection<'_> {
         let slot = slot_of(&application.module, session)?;
         let token = serial(&application.module, session)?;
         let login = Login { user, logouts: logouts(application, session)?, mark, pin };
-        let ticket = self.agent.tickets.seal(&Holder { peer: self.peer(), token: &token }, &login)?;
+        let ticket = self.worker.tickets.seal(&token, &login)?;
         lock(&application.tickets).insert(slot, ticket.clone());
         Some(ticket)
     }
@@ -337,14 +335,11 @@ impl Connection<'_> {
         let token = serial(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
         // A ticket is a login: it may be older than the rule.
         if let Some(rule) = self.rule()
-            && (self.has_ended(application.pace.turn(rule)) || rule.refuses(Function::C_Login))
+            && (!self.has_turn(Duration::MAX) || rule.refuses(Function::C_Login))
         {
             return self.refuse_ticket(application, session, "refused by a rule");
         }
-        let holder = Holder { peer: self.peer(), token: &token };
-        let mut renewed = None;
-        let before = application.before.as_deref();
-        let outcome = self.agent.tickets.open_for(&holder, before, ticket, |peer, login| {
+        let log_in = |login: &Login<'_>| {
             let user = login.user;
             let slot = slot_of(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
             if application.module.pin_mark(slot, user)? != Some(login.mark) {
@@ -359,12 +354,20 @@ impl Connection<'_> {
                 session.set_logouts(login.logouts);
                 Ok(())
             })?;
-            if peer != self.peer() {
-                renewed = Some(self.agent.tickets.seal(&holder, login).ok_or(Error::GeneralError)?);
-            }
-            let _run = self.client().runs.begin()?;
+            let _run = self.begin_run()?;
             application.module.login(session, user, login.pin)
-        });
+        };
+        let mut renewed = None;
+        let tickets = &self.worker.tickets;
+        let mut outcome = tickets.open_for(&token, ticket, log_in);
+        if outcome.is_err()
+            && let Some((_, key)) = &application.before
+        {
+            outcome = key.open_for(&token, ticket, |login| {
+                renewed = Some(tickets.seal(&token, login).ok_or(Error::GeneralError)?);
+                log_in(login)
+            });
+        }
         match outcome {
             Ok(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => {
                 if let Some(slot) = slot_of(&application.module, session) {
@@ -394,7 +397,8 @@ impl Connection<'_> {
     /// call.
     fn refuse_ticket<T>(&self, application: &Application, session: SessionHandle, reason: &str) -> Result<T> {
         warn!(peer = self.peer(), reason, "a ticket does not log in");
-        self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
+        self.worker.figures.refused.fetch_add(1, Ordering::Relaxed);
+        self.worker.figures.failed_logins.fetch_add(1, Ordering::Relaxed);
         let result = format!("ticket refused: {reason}");
         application.module.record_refusal(Some(session), "C_Login", None, result);
         Err(Error::UserNotLoggedIn)

@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,20 @@ use std::time::Duration;
 use clap::Parser;
 use jeton::config::Settings;
 use jeton::functions::Threads;
-use jeton_agent::Agent;
+use jeton_agent::door;
+use jeton_agent::front::Front;
+use jeton_agent::front::groups::Groups;
+use jeton_agent::link::{Link, ToFront, ToWorker};
+use jeton_agent::monitor;
+use jeton_agent::notify;
 use jeton_agent::rules::Rules;
+use jeton_agent::sandbox::{self, Confined};
 use jeton_agent::ticket::Tickets;
+use jeton_agent::tokens;
+use jeton_agent::worker::Worker;
+use jeton_agent::writer;
 use jeton_agent_system as system;
+use jeton_agent_wire::status::{administrator, is_administrator};
 use jeton_secret::WipingAllocator;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -56,6 +66,21 @@ struct Arguments {
     /// Read the configuration, the rules and the files that they name, say what is wrong, and end.
     #[arg(long)]
     check: bool,
+    /// The group whose members may ask what the agent does, and lock clients. By default, only root
+    /// may.
+    #[arg(long, value_name = "GROUP")]
+    administrators: Option<String>,
+    /// Give each client a control group below that of the agent, for its share of the processors.
+    /// With systemd this needs `Delegate=cpu`.
+    #[arg(long)]
+    control_groups: bool,
+    /// Answer monitors at this loopback address, for example 127.0.0.1:9739: Prometheus reads
+    /// /metrics there. Every process of the host may ask.
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    metrics: Option<SocketAddr>,
+    /// The directory of backups: monitors learn when the newest file in it was written.
+    #[arg(long, value_name = "DIR")]
+    backups: Option<PathBuf>,
     /// End when no application has been connected for this number of seconds.
     #[arg(long, value_name = "SECONDS")]
     exit_idle: Option<u64>,
@@ -65,18 +90,80 @@ fn mode(given: &str) -> Result<u32, String> {
     u32::from_str_radix(given, 8).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| "not 0 to 777".to_owned())
 }
 
+fn loopback(given: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = given.parse().map_err(|_| "not an address and a port".to_owned())?;
+    if address.ip().is_loopback() { Ok(address) } else { Err("not a loopback address".to_owned()) }
+}
+
 fn main() -> ExitCode {
     // With a handler, a file that exceeds `LimitFSIZE=` is an error of the write.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    let done = match Arguments::try_parse() {
-        Err(help) if !help.use_stderr() => printed(help.print()),
-        arguments => run(&arguments.unwrap_or_else(|error| error.exit())),
+    let mut given = std::env::args_os().skip(1);
+    let part = given.next().filter(|_| given.next().is_none());
+    let done = match part.as_ref().and_then(|part| part.to_str()) {
+        Some("worker") => work(),
+        Some("door") => protect().and_then(|()| settings()).and_then(|_| {
+            ignore_signals();
+            Link::inherited().and_then(door::run).map_err(|error| format!("for other hosts: {error}"))
+        }),
+        Some("writer") => protect().and_then(|()| {
+            ignore_signals();
+            let link = Link::inherited().map_err(|error| error.to_string());
+            link.and_then(|link| writer::run(&link)).map_err(|error| format!("the audit log: {error}"))
+        }),
+        Some("monitor") => protect().and_then(|()| settings()).and_then(|_| {
+            ignore_signals();
+            Link::inherited().and_then(monitor::run).map_err(|error| format!("for monitors: {error}"))
+        }),
+        Some("tokens") => protect().and_then(|()| tokens::write()),
+        _ => match Arguments::try_parse() {
+            Err(help) if !help.use_stderr() => printed(help.print()),
+            arguments => run(&arguments.unwrap_or_else(|error| error.exit())),
+        },
     };
     let failed = |reason| {
         eprintln!("jeton-agent: {reason}");
         ExitCode::FAILURE
     };
     done.map_or_else(failed, |()| ExitCode::SUCCESS)
+}
+
+/// The front ends the processes that it starts. A terminal, and systemd, send signals to all.
+fn ignore_signals() {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+}
+
+/// Works for a client until the front says that it is enough, or ends.
+fn work() -> Result<(), String> {
+    let text = |error: io::Error| format!("a worker: {error}");
+    protect()?;
+    ignore_signals();
+    let link = Arc::new(Link::inherited().map_err(text)?);
+    let Some((ToWorker::Start(start), records)) = link.receive().map_err(text)? else { return Ok(()) };
+    if records.is_some() {
+        link.send(&ToFront::Taken, None).map_err(text)?;
+    }
+    let Confined { tokens, missing } = sandbox::confine(&start)?;
+    let worker = Worker::start(*start, tokens, records, Arc::clone(&link))
+        .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
+    worker.office.tell(ToFront::Ready(missing));
+    while let Ok(Some((message, socket))) = link.receive() {
+        match (message, socket) {
+            (ToWorker::Connection(number), Some(socket)) => {
+                worker.office.tell(ToFront::Taken);
+                worker.take(socket.into(), number);
+            }
+            (ToWorker::End(number), _) => worker.end(number),
+            (ToWorker::Answer(question, answer), _) => worker.office.answer(question, answer),
+            (ToWorker::Report, _) => worker.report(),
+            _ => break,
+        }
+    }
+    worker.stop();
+    worker.report();
+    Ok(())
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
@@ -88,6 +175,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     // tokens open, it ends at once.
     let opens = Arc::new(AtomicBool::new(true));
     signal_hook::flag::register_conditional_shutdown(SIGTERM, 0, Arc::clone(&opens)).map_err(text)?;
+    system::keep_descriptors().map_err(text)?;
     // Before the first thread, so that each signal comes here.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(text)?;
     protect()?;
@@ -95,6 +183,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let path = path.display().to_string();
         move |error: io::Error| format!("{path}: {error}")
     };
+    let Settings { token_dir: tokens, audit, .. } = settings()?;
     make_state(&arguments.state).map_err(named(&arguments.state))?;
     let key = arguments.state.join("ticket.key");
     let tickets = Tickets::open(&key).map_err(named(&key))?;
@@ -108,35 +197,121 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let address = rules.tls.as_ref().map(|tls| tls.listen);
     // SIGHUP never takes rules away: a file that is gone is wrong.
     let path = arguments.rules().map(Path::to_owned);
-    let agent = Agent::start(tickets, rules)
-        .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
-    let listener = match system::passed_socket()? {
+    // A wrong configuration is found now, and not by the first client.
+    tokens::ask(Duration::MAX).map_err(text)?;
+    let configuration = configuration()?;
+    let groups = arguments.control_groups.then(Groups::open).transpose();
+    let groups = groups.map_err(|error| format!("--control-groups: {error}"))?;
+    let front =
+        Front::new(tickets, rules, configuration, tokens, audit.is_some(), groups, arguments.backups.clone());
+    front.open_audit().map_err(text)?;
+    let (passed, monitors) = system::passed_sockets(2)?;
+    let is_administrators = |listener: &UnixListener| {
+        let address = listener.local_addr().ok();
+        address.is_some_and(|address| address.as_pathname().is_some_and(is_administrator))
+    };
+    let (administrators, clients): (Vec<_>, Vec<_>) = passed.into_iter().partition(is_administrators);
+    let listener = match clients.into_iter().next() {
         Some(listener) => listener,
         None => listen(&arguments.socket, arguments.mode).map_err(named(&arguments.socket))?,
     };
+    serve_administrators(arguments, &front, &listener, administrators.into_iter().next())?;
     if let Some(address) = address {
         let hosts = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
-        let agent = Arc::clone(&agent);
-        thread::spawn(move || agent.serve_hosts(&hosts));
+        front.open_door(hosts.into()).map_err(text)?;
     }
+    serve_monitors(arguments, &front, monitors)?;
     if let Some(seconds) = arguments.exit_idle {
-        agent.exit_when_idle(Duration::from_secs(seconds));
+        front.exit_when_idle(Duration::from_secs(seconds));
     }
-    let serving = Arc::clone(&agent);
-    thread::spawn(move || serving.serve(&listener));
+    let serving = Arc::clone(&front);
+    thread::spawn(move || serving.accept(&listener));
+    let serving = Arc::clone(&front);
+    thread::spawn(move || serving.serve());
+    if let Err(error) = notify::tell("READY=1") {
+        eprintln!("jeton-agent: NOTIFY_SOCKET: {error}");
+    }
+    let reporting = Arc::clone(&front);
+    thread::spawn(move || reporting.report(notify::watchdog()));
     opens.store(false, Ordering::Relaxed);
     for signal in &mut signals {
         if signal != SIGHUP {
             break;
         }
         let path = path.as_deref().or_else(|| arguments.rules());
-        match agent.reload(path) {
+        match front.reload(path) {
             Ok(()) => tracing::info!("the rules were read again"),
             Err(reason) => tracing::error!(reason, "the rules stay as they were"),
         }
     }
-    agent.stop();
+    front.stop();
     Ok(())
+}
+
+/// Answers administrators at the socket that systemd passes, or at one beside that of the clients.
+fn serve_administrators(
+    arguments: &Arguments,
+    front: &Arc<Front>,
+    clients: &UnixListener,
+    passed: Option<UnixListener>,
+) -> Result<(), String> {
+    let group = arguments.administrators.as_deref().map(group).transpose()?;
+    let made = || {
+        let address = clients.local_addr()?;
+        let path = administrator(address.as_pathname().ok_or(io::ErrorKind::InvalidInput)?);
+        let listener = listen(&path, if group.is_some() { 0o660 } else { 0o600 })?;
+        if group.is_some() {
+            std::os::unix::fs::chown(&path, None, group)?;
+        }
+        io::Result::Ok(listener)
+    };
+    let listener = match passed.map_or_else(made, Ok) {
+        Ok(listener) => listener,
+        Err(error) => {
+            eprintln!("jeton-agent: no socket for administrators: {error}");
+            return Ok(());
+        }
+    };
+    system::take_no_descriptors(&listener);
+    let front = Arc::clone(front);
+    thread::spawn(move || front.serve_administrators(&listener, group));
+    Ok(())
+}
+
+/// Answers monitors at the socket that systemd passes, or at one with the address of `--metrics`.
+fn serve_monitors(
+    arguments: &Arguments,
+    front: &Arc<Front>,
+    passed: Option<TcpListener>,
+) -> Result<(), String> {
+    let bound = arguments
+        .metrics
+        .filter(|_| passed.is_none())
+        .map(|address| TcpListener::bind(address).map_err(|error| format!("--metrics {address}: {error}")));
+    if let Some(listener) = passed.or(bound.transpose()?) {
+        front.open_monitor(listener.into()).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Returns the number of a group.
+fn group(name: &str) -> Result<u32, String> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let found = nix::unistd::Group::from_name(name).map_err(|error| format!("group {name}: {error}"))?;
+    Ok(found.ok_or_else(|| format!("no group {name}"))?.gid.as_raw())
+}
+
+/// Returns the text of the configuration.
+fn configuration() -> Result<String, String> {
+    jeton::config::text().map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))
+}
+
+/// Reads the configuration, and starts the log.
+fn settings() -> Result<Settings, String> {
+    Settings::load(None, Threads::Forbidden)
+        .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))
 }
 
 /// Reads what the agent would read.
@@ -146,8 +321,7 @@ fn check(arguments: &Arguments) -> Result<(), String> {
     if !faults.is_empty() {
         return Err(faults.join("; "));
     }
-    Settings::load(None, Threads::Forbidden)
-        .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;
+    settings()?;
     let text = if rules.are_given() { "The rules are right." } else { "There are no rules." };
     printed(writeln!(io::stdout(), "{text}"))
 }

@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use jeton_agent_system::{self as system, Credentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustls::pki_types::CertificateDer;
 
 /// The peer of a connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Peer {
     /// A user of this host.
     User {
@@ -30,8 +30,6 @@ pub enum Peer {
     Certificate {
         /// The DNS names of the certificate, at least one.
         names: Vec<String>,
-        /// The certificate and those that lead to its authority.
-        chain: Vec<CertificateDer<'static>>,
     },
 }
 
@@ -63,7 +61,9 @@ impl Peer {
     pub fn name(&self) -> String {
         match self {
             Self::User { uid, .. } => format!("uid {uid}"),
-            Self::Certificate { names, .. } => format!("certificate {}", domain(&names[0])),
+            Self::Certificate { names, .. } => {
+                format!("certificate {}", domain(names.first().map_or("", String::as_str)))
+            }
         }
     }
 
@@ -79,11 +79,31 @@ impl Peer {
     pub fn is_process_of(&self, other: &Self) -> bool {
         self.process() != 0 && self.process() == other.process()
     }
+}
 
-    /// Returns whether the peer is root, or the user of the agent.
-    pub fn administers(&self) -> bool {
-        matches!(self, Self::User { uid, .. } if *uid == 0 || *uid == rustix::process::geteuid().as_raw())
+/// The numbers that subuid(5) gives to users, each of whom has thousands of them.
+#[derive(Default)]
+pub struct Owners(Vec<(Range<u32>, u32)>);
+
+impl Owners {
+    /// Reads the file. Without one, each number is its own.
+    pub fn read() -> Self {
+        let text = fs::read_to_string("/etc/subuid").unwrap_or_default();
+        Self(text.lines().filter_map(owned).collect())
     }
+
+    /// Returns the user to whom a number counts.
+    pub fn of(&self, uid: u32) -> u32 {
+        self.0.iter().find(|(owned, _)| owned.contains(&uid)).map_or(uid, |(_, owner)| *owner)
+    }
+}
+
+/// Returns the numbers in a line of subuid(5), and their owner.
+fn owned(line: &str) -> Option<(Range<u32>, u32)> {
+    let [name, first, count] = line.split(':').collect::<Vec<_>>().try_into().ok()?;
+    let (first, count): (u32, u32) = (first.parse().ok()?, count.trim_end().parse().ok()?);
+    let of_name = || Some(nix::unistd::User::from_name(name).ok()??.uid.as_raw());
+    Some((first..first.saturating_add(count), name.parse().ok().or_else(of_name)?))
 }
 
 /// Returns a DNS name in the form in which names are compared. RFC 4343: the case of its letters
@@ -171,6 +191,14 @@ mod tests {
         ] {
             assert_eq!(unit(unknown), Unit::Unknown, "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_number_of_subuid_counts_as_its_owner() {
+        let lines = ["root:100000:65536", "1000:165536:65536", "", "a:b:c", "root:1:2:3", "no-such-user:7:1"];
+        let owners = Owners(lines.into_iter().filter_map(owned).collect());
+        let of = [99_999, 100_000, 165_535, 165_536, 231_071, 231_072, 7].map(|uid| owners.of(uid));
+        assert_eq!(of, [99_999, 0, 0, 1000, 1000, 231_072, 7]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! What the rules demand of each call: which are refused, which the agent carries out in another
 //! way, and what it does after one that succeeded.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jeton::error::{Error, Result};
 use jeton::functions::{Module, User};
@@ -13,10 +12,11 @@ use jeton_words::bounded::MAX_ITEMS;
 use jeton_words::token::Function;
 use tracing::{debug, error};
 
-use crate::Application;
 use crate::application::{NONE, is_user, slot_of};
+use crate::connection::Connection;
+use crate::lock;
 use crate::rules::{Rule, fits};
-use crate::{Connection, lock};
+use crate::worker::Application;
 
 impl Connection<'_> {
     /// Returns the outcome of a call that the rule refuses, or that the agent carries out in
@@ -28,11 +28,11 @@ impl Connection<'_> {
         session: SessionHandle,
         call: &Call<'_>,
     ) -> Result<Option<Result<Outcome<'static>>>, Malformed> {
-        Malformed::unless(!self.has_ended(application.pace.turn(rule)))?;
+        Malformed::unless(self.has_turn(Duration::MAX))?;
         let module = &application.module;
         if let Some(error) = rule.refusal(module, call) {
             let function = call.function().name();
-            self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
+            self.worker.figures.refused.fetch_add(1, Ordering::Relaxed);
             // At the default level the log names each function of an application once.
             if lock(&application.refused).insert(function) {
                 error!(client = self.peer(), function, "refused by a rule");
@@ -69,6 +69,9 @@ impl Connection<'_> {
             // The client decodes no more.
             result.0.truncate(MAX_ITEMS);
         }
+        if let Outcome::C_GetTokenInfo { result, .. } = &mut outcome {
+            result.flags |= self.worker.wrong.flags(&result.serial);
+        }
         let Some(rule) = self.rule() else { return Ok(outcome) };
         let module = &application.module;
         let logs_in = || slot.filter(|slot| rule.logs_in(module, *slot));
@@ -81,8 +84,8 @@ impl Connection<'_> {
                 if let Some(slot) = logs_in()
                     && !is_user(module, *result)
                 {
-                    let _run = self.client().runs.begin()?;
-                    self.agent.pins.log_in(rule, self.peer(), module, *result, slot);
+                    let _run = self.begin_run()?;
+                    self.log_in(module, *result, slot);
                 }
             }
             Outcome::C_GetTokenInfo { result, .. } if logs_in().is_some() => {
@@ -119,43 +122,5 @@ impl Rule {
                 .sessions
                 .is_some_and(|most| module.token(slot).is_ok_and(|token| token.sessions >= most.get()));
         is_full.then_some(Error::SessionCount)
-    }
-}
-
-/// Spaces the calls of an application.
-#[derive(Default)]
-pub struct Pace(Mutex<Option<Instant>>);
-
-impl Pace {
-    /// Returns how long the next call has to wait.
-    pub fn turn(&self, rule: &Rule) -> Duration {
-        let Some(most) = rule.calls_per_second else { return Duration::ZERO };
-        let step = Duration::from_secs(1) / most.get();
-        let mut next = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let now = Instant::now();
-        // Calls of an idle second may come at once.
-        let earliest = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
-        let turn = next.map_or(earliest, |next| next.max(earliest)) + step;
-        *next = Some(turn);
-        turn.saturating_duration_since(now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::peer::{Peer, Unit};
-    use crate::rules::Rules;
-
-    #[test]
-    fn calls_after_the_first_second_wait() {
-        let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
-        let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: Unit::None, process: 1 };
-        let verdict = rules.verdict(&root);
-        let rule = verdict.rule().expect("a rule");
-        let pace = Pace::default();
-        let waits: Vec<_> = (0..150).map(|_| pace.turn(rule)).collect();
-        assert_eq!(waits[99], Duration::ZERO);
-        assert!(waits[149] >= Duration::from_millis(400), "{:?}", waits[149]);
     }
 }

@@ -4,7 +4,7 @@
 //! and no rule fits, the client is refused. Without a file, everyone who may connect may do
 //! everything.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use jeton_agent_wire::file;
 use jeton_words::token::Function;
 use nix::errno::Errno;
 use rustls::pki_types::DnsName;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::peer::{Peer, Unit, domain};
@@ -53,7 +53,7 @@ pub enum Verdict {
 }
 
 /// What a client may do.
-#[derive(Default, PartialEq, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rule {
     /// The number of the user. Absent: every user.
@@ -71,6 +71,8 @@ pub struct Rule {
     /// The labels of the tokens that the client sees, or `serial:` and their serial numbers.
     /// Absent: all.
     pub(crate) tokens: Option<Vec<String>>,
+    /// The most tokens that the client sees after it has made one.
+    pub(crate) most_tokens: Option<NonZeroUsize>,
     /// The labels of the token objects that the client sees and may make. Absent: all.
     pub objects: Option<Vec<String>>,
     /// The functions that are refused. `C_Generate*` stands for all that begin so.
@@ -86,14 +88,19 @@ pub struct Rule {
     pub(crate) memory: Option<Memory>,
     /// The token that the agent logs in to, so that the client needs no PIN.
     login: Option<Login>,
+    /// The identities of the agents with which the client may generate split keys, in hexadecimal
+    /// digits. Absent: none.
+    #[cfg(feature = "split")]
+    #[serde(default)]
+    pub(crate) split_with: Vec<String>,
 }
 
 /// The memory of a client in bytes: at least what its first connection takes.
-#[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "usize")]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "usize", into = "usize")]
 pub(crate) struct Memory(usize);
 
-#[derive(PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Login {
     /// The label of the token, or `serial:` and its serial number.
@@ -107,6 +114,12 @@ struct Login {
 impl Memory {
     pub(crate) fn bytes(self) -> usize {
         self.0
+    }
+}
+
+impl From<Memory> for usize {
+    fn from(memory: Memory) -> Self {
+        memory.0
     }
 }
 
@@ -171,18 +184,8 @@ impl Rules {
         }
     }
 
-    /// Returns what the rules say of a peer, whose certificate has to be valid and not revoked now.
-    pub fn of(&self, peer: &Peer) -> Verdict {
-        match peer {
-            Peer::Certificate { chain, .. } if !self.tls.as_ref().is_some_and(|tls| tls.admits(chain)) => {
-                Verdict::Refused
-            }
-            _ => self.verdict(peer),
-        }
-    }
-
     /// Returns the verdict of the first rule that fits.
-    pub(crate) fn verdict(&self, peer: &Peer) -> Verdict {
+    pub fn verdict(&self, peer: &Peer) -> Verdict {
         if !self.is_given {
             return Verdict::Free;
         }
@@ -202,6 +205,14 @@ impl Verdict {
     pub fn rule(&self) -> Option<&Rule> {
         match self {
             Self::Rule(_, rule) => Some(rule),
+            Self::Free | Self::Refused => None,
+        }
+    }
+
+    /// Returns the number of the rule in the file, from 1.
+    pub fn number(&self) -> Option<usize> {
+        match self {
+            Self::Rule(number, _) => Some(*number),
             Self::Free | Self::Refused => None,
         }
     }
@@ -238,10 +249,10 @@ pub(crate) fn label(token: &TokenInfo) -> &str {
     std::str::from_utf8(&token.label).unwrap_or_default().trim_end()
 }
 
-fn names(text: &str, token: &TokenInfo) -> bool {
+fn names(text: &str, serial: &str, label: &str) -> bool {
     match text.strip_prefix("serial:") {
-        Some(serial) => serial == token.serial.trim_end(),
-        None => text == label(token),
+        Some(named) => named == serial.trim_end(),
+        None => text == label,
     }
 }
 
@@ -295,6 +306,13 @@ impl Rule {
         for pattern in &self.refuse {
             if !Function::ALL.iter().any(|function| fits(pattern, function.name())) {
                 return Err(format!("refuse: no function {pattern}"));
+            }
+        }
+        #[cfg(feature = "split")]
+        for identity in &self.split_with {
+            let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            if identity.len() != 64 || !identity.bytes().all(is_digit) {
+                return Err(format!("split-with: {identity:?} is no identity: 64 hexadecimal digits"));
             }
         }
         for name in self.mechanisms.iter().flatten() {
@@ -388,13 +406,20 @@ impl Rule {
     /// Returns whether the client sees a slot.
     pub fn sees(&self, module: &Module, slot: SlotId) -> bool {
         let Some(tokens) = &self.tokens else { return true };
-        module.token(slot).is_ok_and(|token| tokens.iter().any(|one| names(one, &token)))
+        module
+            .token(slot)
+            .is_ok_and(|token| tokens.iter().any(|one| names(one, &token.serial, label(&token))))
+    }
+
+    /// Returns whether the client sees the token with this serial number and label.
+    pub(crate) fn sees_token(&self, serial: &str, label: &str) -> bool {
+        self.tokens.as_ref().is_none_or(|tokens| tokens.iter().any(|one| names(one, serial, label)))
     }
 
     /// Returns whether the agent logs in to the token of a slot itself.
     pub fn logs_in(&self, module: &Module, slot: SlotId) -> bool {
         let Some(login) = &self.login else { return false };
-        module.token(slot).is_ok_and(|token| names(&login.token, &token))
+        module.token(slot).is_ok_and(|token| names(&login.token, &token.serial, label(&token)))
     }
 
     /// Returns the user PIN of that token.
@@ -467,7 +492,7 @@ mod tests {
         assert_eq!(sessions(&user(33, 100)), Some(Some(1)));
         assert_eq!(sessions(&user(34, 100)), Some(Some(2)));
         assert_eq!(sessions(&user(34, 101)), None);
-        let certificate = |name: &str| Peer::Certificate { names: vec![name.to_owned()], chain: vec![] };
+        let certificate = |name: &str| Peer::Certificate { names: vec![name.to_owned()] };
         assert_eq!(sessions(&certificate("web.example")), None);
         assert!(matches!(Rules::default().verdict(&user(34, 101)), Verdict::Free));
     }
@@ -506,7 +531,7 @@ mod tests {
         assert_eq!(of_unit(Unit::Unknown), None);
         let names = |names: &[&str]| {
             let names = names.iter().map(|name| (*name).into()).collect();
-            Peer::Certificate { names, chain: vec![] }
+            Peer::Certificate { names }
         };
         assert_eq!(sessions(&names(&["other.example", "web.example"])), Some(Some(2)));
         assert_eq!(sessions(&names(&["other.example"])), Some(Some(3)));
@@ -517,7 +542,8 @@ mod tests {
 
     #[test]
     fn a_number_that_allows_nothing_is_refused() {
-        for (key, least) in [("sessions", 1), ("calls-per-second", 1), ("memory", CONNECTION)] {
+        let keys = [("sessions", 1), ("calls-per-second", 1), ("most-tokens", 1), ("memory", CONNECTION)];
+        for (key, least) in keys {
             let parse = |number| Rules::parse(&format!("[[client]]\n{key} = {number}"));
             assert!(parse(least).is_ok(), "{key}");
             for number in [0, least - 1] {

@@ -1,6 +1,9 @@
 //! Tickets: what an application presents after the agent was started again, so that its login goes
-//! on. A ticket is the PIN, sealed with a key that only the agent's user can read. The application
-//! cannot open it, and it is valid for the same client of the agent and the same token only.
+//! on. A ticket is the PIN, sealed with a key of the client. The application cannot open it, and it
+//! is valid for the same client of the agent and the same token only.
+//!
+//! The keys of all clients are derived from one that only the front reads (HKDF, RFC 5869). A
+//! worker has the key of its client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,22 +14,26 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
-use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use hkdf::Hkdf;
 use jeton::functions::{PinMark, User};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 /// The length of a nonce in bytes.
 const NONCE: usize = 24;
-/// The length of the key in bytes.
+/// The length of a key in bytes.
 const KEY: usize = 32;
+/// What the derived keys are for.
+const USE: &[u8] = b"jeton-agent ticket 1";
 /// What follows a PIN in a ticket.
 const ZEROS: [u8; 64] = [0; 64];
 
-/// The key of the tickets, and which of them are void.
+/// The key of all tickets, and which of them are void.
 pub struct Tickets {
-    key: XChaCha20Poly1305,
+    key: Hkdf<Sha256>,
     /// The file of `locked`.
     path: PathBuf,
     /// The clients that an administrator locked, and how often; `None` for all clients. Their
@@ -51,42 +58,23 @@ pub struct Login<'a> {
 /// What is sealed.
 #[derive(Serialize, Deserialize)]
 struct Sealed<'a> {
-    peer: &'a str,
-    /// How often that client was locked, and how often everyone.
-    locks: [u64; 2],
     #[serde(borrow)]
     login: Login<'a>,
     padding: &'a Bytes,
 }
 
-/// Why a ticket does not log in.
+/// The key of the tickets of a client.
+pub struct Key(XChaCha20Poly1305);
+
+/// A ticket that was not made with the key of this client for this token, or that is void: the
+/// client was locked since.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// It was not made with this key for this token.
-    Unknown,
-    /// It is a ticket of another client.
-    Of(String),
-    /// An administrator locked its client.
-    Void,
-}
+pub struct Unfit;
 
 impl fmt::Display for Unfit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => formatter.write_str("not a ticket of this agent for this token"),
-            Self::Of(peer) => write!(formatter, "a ticket of {peer}"),
-            Self::Void => formatter.write_str("its client was locked"),
-        }
+        formatter.write_str("not a ticket of this client for this token, or the client was locked")
     }
-}
-
-/// What a ticket is valid for: the client and the serial number of the token.
-#[derive(Clone, Copy)]
-pub struct Holder<'a> {
-    /// The client at the other end of the connection.
-    pub peer: &'a str,
-    /// The serial number of the token.
-    pub token: &'a [u8],
 }
 
 impl Tickets {
@@ -97,14 +85,16 @@ impl Tickets {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(path)?,
             Err(error) => return Err(error),
         };
-        let key: &Key = key[..].try_into().map_err(|_| io::Error::other("no key of tickets"))?;
+        if key.len() != KEY {
+            return Err(io::Error::other("no key of tickets"));
+        }
         let path = path.with_extension("locked");
         let locked = match fs::read(&path) {
             Ok(bytes) => postcard::from_bytes(&bytes).map_err(io::Error::other)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error),
         };
-        Ok(Self { key: XChaCha20Poly1305::new(key), path, locked: Mutex::new(locked) })
+        Ok(Self { key: Hkdf::new(None, &key), path, locked: Mutex::new(locked) })
     }
 
     /// Makes the tickets void that a client has now; those of all clients without a name.
@@ -119,10 +109,16 @@ impl Tickets {
         fs::rename(new, &self.path)
     }
 
-    /// Returns how often a client was locked, and how often everyone.
-    fn locks(&self, peer: &str) -> [u64; 2] {
+    /// Returns the key of the tickets of a client. It changes when the client, or everyone, is
+    /// locked.
+    pub fn key_of(&self, client: &str) -> [u8; KEY] {
         let locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        [Some(peer.to_owned()), None].map(|client| locked.get(&client).copied().unwrap_or(0))
+        let locks = [Some(client.to_owned()), None].map(|client| locked.get(&client).copied().unwrap_or(0));
+        let locks = locks.map(u64::to_be_bytes).concat();
+        let mut key = [0; KEY];
+        // The length of the key is one that HKDF has.
+        let _ = self.key.expand_multi_info(&[USE, &locks, client.as_bytes()], &mut key);
+        key
     }
 
     /// Reads the key. Who could have written the file could open tickets, so it must be the
@@ -156,40 +152,38 @@ impl Tickets {
             made => made.map(|()| key),
         }
     }
+}
 
-    /// Makes a ticket.
-    pub fn seal(&self, holder: &Holder<'_>, login: &Login<'_>) -> Option<Vec<u8>> {
+impl Key {
+    /// Returns the key of these bytes.
+    pub fn new(key: &[u8; KEY]) -> Self {
+        Self(XChaCha20Poly1305::new(key.into()))
+    }
+
+    /// Makes a ticket for the token with this serial number.
+    pub fn seal(&self, token: &[u8], login: &Login<'_>) -> Option<Vec<u8>> {
         let mut nonce = XNonce::default();
         getrandom::fill(&mut nonce).ok()?;
         // The length of a ticket does not tell that of the PIN.
         let padding = Bytes::new(&ZEROS[login.pin.len() % ZEROS.len()..]);
-        let sealed = Sealed { peer: holder.peer, locks: self.locks(holder.peer), login: *login, padding };
-        let plain = Zeroizing::new(postcard::to_stdvec(&sealed).ok()?);
-        let sealed = self.key.encrypt(&nonce, Payload { msg: &plain, aad: holder.token }).ok()?;
+        let plain = Zeroizing::new(postcard::to_stdvec(&Sealed { login: *login, padding }).ok()?);
+        let sealed = self.0.encrypt(&nonce, Payload { msg: &plain, aad: token }).ok()?;
         Some([&nonce[..], &sealed].concat())
     }
 
-    /// Opens a ticket of this holder, or of the client that it was before. `work` gets the client
-    /// of the ticket, and the login.
+    /// Opens a ticket for the token with this serial number. `work` gets the login.
     pub fn open_for<T>(
         &self,
-        holder: &Holder<'_>,
-        before: Option<&str>,
+        token: &[u8],
         ticket: &[u8],
-        work: impl FnOnce(&str, &Login<'_>) -> T,
+        work: impl FnOnce(&Login<'_>) -> T,
     ) -> Result<T, Unfit> {
-        let (nonce, sealed) = ticket.split_at_checked(NONCE).ok_or(Unfit::Unknown)?;
-        let nonce: &XNonce = nonce.try_into().map_err(|_| Unfit::Unknown)?;
-        let sealed = self.key.decrypt(nonce, Payload { msg: sealed, aad: holder.token });
-        let plain = Zeroizing::new(sealed.map_err(|_| Unfit::Unknown)?);
-        let sealed: Sealed<'_> = postcard::from_bytes(&plain).map_err(|_| Unfit::Unknown)?;
-        if ![Some(holder.peer), before].contains(&Some(sealed.peer)) {
-            return Err(Unfit::Of(sealed.peer.to_owned()));
-        }
-        if sealed.locks != self.locks(sealed.peer) {
-            return Err(Unfit::Void);
-        }
-        Ok(work(sealed.peer, &sealed.login))
+        let (nonce, sealed) = ticket.split_at_checked(NONCE).ok_or(Unfit)?;
+        let nonce: &XNonce = nonce.try_into().map_err(|_| Unfit)?;
+        let sealed = self.0.decrypt(nonce, Payload { msg: sealed, aad: token });
+        let plain = Zeroizing::new(sealed.map_err(|_| Unfit)?);
+        let sealed: Sealed<'_> = postcard::from_bytes(&plain).map_err(|_| Unfit)?;
+        Ok(work(&sealed.login))
     }
 }
 
@@ -204,46 +198,43 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("jeton-tickets-{}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
         let path = directory.join("ticket.key");
-        let holder = Holder { peer: "uid 1000", token: b"0123456789abcdef" };
+        let token = b"0123456789abcdef";
         let login = Login { user: User::User, logouts: 0, mark: [7; 16], pin: b"1234" };
-        let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
+        let key = |tickets: &Tickets, client: &str| Key::new(&tickets.key_of(client));
+        let first = Tickets::open(&path).expect("a key");
+        let ticket = key(&first, "uid 1000").seal(token, &login).expect("a ticket");
         assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
         let again = Tickets::open(&path).expect("the key");
-        let pin = |holder: &Holder<'_>, before, ticket: &[u8]| {
-            again.open_for(holder, before, ticket, |peer, login| {
-                (peer.to_owned(), login.user, login.pin.to_vec())
-            })
+        let pin = |client, token: &[u8], ticket: &[u8]| {
+            key(&again, client).open_for(token, ticket, |login| (login.user, login.pin.to_vec()))
         };
-        let opened = || Ok((holder.peer.to_owned(), User::User, b"1234".to_vec()));
-        assert_eq!(pin(&holder, None, &ticket), opened());
-        let other = Holder { peer: "uid 1001", ..holder };
-        assert_eq!(pin(&other, None, &ticket), Err(Unfit::Of("uid 1000".to_owned())));
-        assert_eq!(pin(&other, Some("uid 1002"), &ticket), Err(Unfit::Of("uid 1000".to_owned())));
-        assert_eq!(pin(&other, Some("uid 1000"), &ticket), opened());
-        let other = Holder { token: b"0123456789abcdee", ..holder };
-        assert_eq!(pin(&other, None, &ticket), Err(Unfit::Unknown));
+        let opened = || Ok((User::User, b"1234".to_vec()));
+        assert_eq!(pin("uid 1000", token, &ticket), opened());
+        assert_eq!(pin("uid 1001", token, &ticket), Err(Unfit));
+        assert_eq!(pin("uid 1000", b"0123456789abcdee", &ticket), Err(Unfit));
         for at in 0..ticket.len() {
             let mut altered = ticket.clone();
             altered[at] ^= 1;
-            assert_eq!(pin(&holder, None, &altered), Err(Unfit::Unknown));
+            assert_eq!(pin("uid 1000", token, &altered), Err(Unfit));
         }
-        assert_eq!(pin(&holder, None, &ticket[..NONCE - 1]), Err(Unfit::Unknown));
-        let long = again.seal(&holder, &Login { pin: b"123456789012", ..login }).expect("a ticket");
+        assert_eq!(pin("uid 1000", token, &ticket[..NONCE - 1]), Err(Unfit));
+        let long = Login { pin: b"123456789012", ..login };
+        let long = key(&again, "uid 1000").seal(token, &long).expect("a ticket");
         assert_eq!(long.len(), ticket.len());
         // A client without a name is not all clients.
         again.lock(Some("")).expect("a file");
-        assert!(pin(&holder, None, &ticket).is_ok());
+        assert_eq!(pin("uid 1000", token, &ticket), opened());
         // The tickets of a locked client stay void; later ones are good.
         again.lock(Some("uid 1001")).expect("a file");
-        assert!(pin(&holder, None, &ticket).is_ok());
+        assert_eq!(pin("uid 1000", token, &ticket), opened());
         again.lock(Some("uid 1000")).expect("a file");
         let restarted = Tickets::open(&path).expect("the key");
-        let open = |ticket: &[u8]| restarted.open_for(&holder, None, ticket, |_, _| ());
-        assert_eq!(open(&long), Err(Unfit::Void));
-        let later = restarted.seal(&holder, &login).expect("a ticket");
+        let open = |ticket: &[u8]| key(&restarted, "uid 1000").open_for(token, ticket, |_| ());
+        assert_eq!(open(&long), Err(Unfit));
+        let later = key(&restarted, "uid 1000").seal(token, &login).expect("a ticket");
         assert_eq!(open(&later), Ok(()));
         restarted.lock(None).expect("a file");
-        assert_eq!(open(&later), Err(Unfit::Void));
+        assert_eq!(open(&later), Err(Unfit));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a file");
         assert!(Tickets::open(&path).is_err());
         fs::remove_dir_all(&directory).expect("the directory");

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,9 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use webpki::EndEntityCert;
 
-use crate::peer::Peer;
 use crate::{PROGRESS, lock};
 
 const MOST_HANDSHAKES: usize = 128;
@@ -29,11 +28,12 @@ const MOST_OF_STRANGERS: usize = 64;
 const MOST_KNOWN: usize = 65_536;
 /// The most handshakes of one address at the same time.
 const MOST_OF_ADDRESS: usize = 8;
-/// The shortest time between two handshakes.
+/// The shortest time between two handshakes, those of known addresses apart. After a pause, more
+/// begin at once.
 const PACE: Duration = Duration::from_millis(5);
 
 /// The section `[tls]` of the rules.
-#[derive(Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
     /// The address and the port.
@@ -48,7 +48,7 @@ pub struct Section {
     revoked: Option<PathBuf>,
     /// What these files say.
     #[serde(skip)]
-    opened: Option<Opened>,
+    opened: Option<Arc<Opened>>,
 }
 
 /// What the files of the section say.
@@ -73,11 +73,13 @@ struct Shaking {
     turns: HashMap<IpAddr, usize>,
     /// Addresses from which a certificate was right.
     known: HashSet<IpAddr>,
+    /// When another handshake of a stranger, and of a known address, may begin.
+    next: [Option<Instant>; 2],
 }
 
 /// A handshake that has not ended.
-struct Turn<'a> {
-    gate: &'a Gate,
+pub struct Turn {
+    gate: Arc<Gate>,
     address: IpAddr,
 }
 
@@ -105,9 +107,34 @@ impl Section {
             .map_err(|error| format!("tls: {error}"))?;
         // The agent sends nothing before the first request.
         configuration.send_tls13_tickets = 0;
-        self.opened =
-            Some(Opened { configuration: Arc::new(configuration), verifier, begins, ends, foreign });
+        let configuration = Arc::new(configuration);
+        self.opened = Some(Arc::new(Opened { configuration, verifier, begins, ends, foreign }));
         Ok(())
+    }
+
+    /// Shakes hands. Returns the connection, and the names of the host.
+    pub fn shake_hands(&self, stream: TcpStream, turn: Turn) -> io::Result<(Tls, Vec<String>)> {
+        let opened = self.opened.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let connection = ServerConnection::new(Arc::clone(&opened.configuration));
+        limit(&stream)?;
+        let mut tls = Tls::new(connection.map_err(io::Error::other)?, stream);
+        tls.shake_hands(HANDSHAKE, [PROGRESS; 2])?;
+        let names = tls.certificates().first().map(names).unwrap_or_default();
+        if names.is_empty() {
+            return Err(io::Error::other("the certificate has no DNS name"));
+        }
+        let mut shaking = lock(&turn.gate.0);
+        if shaking.known.len() < MOST_KNOWN {
+            shaking.known.insert(turn.address);
+        }
+        drop(shaking);
+        Ok((tls, names))
+    }
+
+    /// Returns the files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let named = [&self.certificate, &self.key, &self.authority].into_iter().chain(&self.revoked);
+        named.map(PathBuf::as_path)
     }
 
     /// Returns what is wrong with the revocation lists now.
@@ -138,39 +165,26 @@ impl Section {
 }
 
 impl Gate {
-    /// Shakes hands. Returns the connection and the peer.
-    pub fn admit(&self, stream: TcpStream, address: IpAddr, section: &Section) -> io::Result<(Tls, Peer)> {
+    /// Counts a handshake. Fails with a reason if there are too many at the same time or in the
+    /// last second, so that who has no certificate cannot keep others out.
+    pub fn turn(self: &Arc<Self>, address: IpAddr) -> Result<Turn, &'static str> {
         let address = network(address);
-        let _turn = self.turn(address)?;
-        let opened = section.opened.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let connection = ServerConnection::new(Arc::clone(&opened.configuration));
-        limit(&stream)?;
-        let mut tls = Tls::new(connection.map_err(io::Error::other)?, stream);
-        tls.shake_hands(HANDSHAKE, [PROGRESS; 2])?;
-        let chain = tls.certificates().to_vec();
-        let names = chain.first().map(names).unwrap_or_default();
-        if names.is_empty() {
-            return Err(io::Error::other("the certificate has no DNS name"));
-        }
-        let mut shaking = lock(&self.0);
-        if shaking.known.len() < MOST_KNOWN {
-            shaking.known.insert(address);
-        }
-        Ok((tls, Peer::Certificate { names, chain }))
-    }
-
-    /// Counts a handshake. Fails if there are too many, so that who has no certificate cannot keep
-    /// others out.
-    fn turn(&self, address: IpAddr) -> io::Result<Turn<'_>> {
         let mut shaking = lock(&self.0);
         let all: usize = shaking.turns.values().sum();
-        let most = if shaking.known.contains(&address) { MOST_HANDSHAKES } else { MOST_OF_STRANGERS };
+        let is_known = shaking.known.contains(&address);
+        let most = if is_known { MOST_HANDSHAKES } else { MOST_OF_STRANGERS };
         let of_address = shaking.turns.get(&address).copied().unwrap_or(0);
         if all >= most || of_address >= MOST_OF_ADDRESS {
-            return Err(io::Error::other("too many handshakes"));
+            return Err("too many handshakes");
         }
+        let (now, next) = (Instant::now(), &mut shaking.next[usize::from(is_known)]);
+        let from = next.map_or(now, |next| next.max(now));
+        if from.duration_since(now) > PACE * MOST_OF_STRANGERS as u32 {
+            return Err("too many handshakes in a second");
+        }
+        *next = Some(from + PACE);
         shaking.turns.insert(address, of_address + 1);
-        Ok(Turn { gate: self, address })
+        Ok(Turn { gate: Arc::clone(self), address })
     }
 }
 
@@ -192,7 +206,7 @@ fn limit(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(stream, 40_000)?)
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         let turns = &mut lock(&self.gate.0).turns;
         if let Some(count) = turns.get_mut(&self.address) {
@@ -202,12 +216,6 @@ impl Drop for Turn<'_> {
             }
         }
     }
-}
-
-/// Waits until another handshake may begin.
-pub fn pace(last: &mut Instant) {
-    std::thread::sleep(PACE.saturating_sub(last.elapsed()));
-    *last = Instant::now();
 }
 
 /// What a list of revoked certificates says of itself (RFC 5280, 5.1). webpki checks it when a
@@ -291,7 +299,7 @@ mod tests {
 
     #[test]
     fn strangers_leave_handshakes_to_hosts_that_had_a_right_certificate() {
-        let gate = Gate::default();
+        let gate = Arc::new(Gate::default());
         let address = |text: &str| network(text.parse().expect("an address"));
         let known = address("2001:db8:1::1");
         lock(&gate.0).known.insert(known);

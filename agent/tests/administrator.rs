@@ -2,18 +2,20 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::ffi::OsStr;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 
-use common::peer::{Peer, Who, mechanism};
+use common::peer::{Peer, Who, mechanism, template};
 use common::*;
-use jeton_agent_wire::Call;
 use jeton_agent_wire::call::Here;
 use jeton_agent_wire::status::{PinState, applications, lock};
+use jeton_agent_wire::{Call, Outcome};
 use jeton_words::error::Error;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use serde_bytes::Bytes;
@@ -48,6 +50,8 @@ fn rules_are_read_again_and_connections_that_they_refuse_end() {
     // The administrator sees it whatever the rules say.
     let clients = status(&socket(directory)).expect("a status").clients;
     assert!(clients.iter().any(|client| client.refused_connections >= 1 && client.rule.is_none()));
+    // One name is one client, whether a rule allows it or not: no figure has two values.
+    assert_eq!(clients.len(), 1, "{clients:?}");
     // Wrong rules change nothing.
     write_rules(directory, "[[client]]\nuid = 'x'\n");
     agent.signal(Signal::HUP);
@@ -79,7 +83,7 @@ fn handed_over(agent: &Agent, directory: &Path) -> Peer {
     // SAFETY: `connect` only makes a system call.
     let mut child = unsafe { program.pre_exec(connect) }.spawn().expect("a process");
     assert!(child.wait().expect("a process").success());
-    agent.signal(Signal::CONT);
+    agent.signal_all(Signal::CONT);
     stream.set_read_timeout(Some(SILENT)).expect("a socket");
     Peer(stream, 0)
 }
@@ -189,8 +193,7 @@ fn no_connection_joins_an_application_whose_connections_ended() {
 #[test]
 fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
     let directory = &Directory::alone();
-    let audit = directory.join("audit.jsonl");
-    let more = format!("[audit]\nfile = '{}'\n", audit.display());
+    let (more, audit) = audited(directory);
     let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
     make_token(directory);
     let module = token::load(&parameters(directory));
@@ -220,11 +223,107 @@ fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
     let log = fs::read_to_string(&audit).expect("the audit log");
     let logged = log.lines().filter(|line| line.contains("C_CreateObject")).count();
     assert!(logged >= acknowledged.load(Ordering::Relaxed), "{logged} of {acknowledged:?}");
-    for file in fs::read_dir(directory.join("tokens")).expect("a directory") {
-        let file = file.expect("a file");
-        let is_log = file.file_name().to_string_lossy().ends_with("-wal");
+    let within =
+        |path: &Path| fs::read_dir(path).expect("a directory").map(|file| file.expect("a file").path());
+    let tokens: Vec<_> = within(&directory.join("tokens")).collect();
+    let files: Vec<_> = tokens.iter().flat_map(|token| within(token)).collect();
+    assert!(files.iter().any(|file| file.extension().is_some_and(|end| end == "jeton")), "{files:?}");
+    for file in files {
+        let is_log = file.to_string_lossy().ends_with("-wal");
         assert!(!is_log || file.metadata().expect("a file").len() == 0, "{file:?}");
     }
+}
+
+/// Calls that wait, for example for a place to compute, do not go on after the lock.
+#[test]
+fn a_lock_ends_the_calls_of_a_client_after_a_tenth_of_a_second() {
+    const CALLS: usize = 12;
+    let directory = &Directory::alone();
+    let agent = Agent::start(directory);
+    let slot = make_token(directory);
+    let number = |value: CK_ULONG| value.to_ne_bytes();
+    let (bits, yes, no) = (number(4096), [1], [0]);
+    let public = [(CKA_MODULUS_BITS, &bits[..]), (CKA_TOKEN, &yes), (CKA_PRIVATE, &no)];
+    let private = [(CKA_TOKEN, &yes[..])];
+    let (old, returned) = (agent.workers(), &Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..CALLS {
+            let (mut other, session) = Peer::opened(directory, slot);
+            assert_eq!(other.login(session, Who::User, PIN).result(), Ok(()));
+            scope.spawn(move || {
+                let (public, private) = (template(&public), template(&private));
+                let mechanism = mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN);
+                let call = Call::C_GenerateKeyPair { session: Here, mechanism, public, private };
+                let result = other.call(session, call);
+                returned.lock().expect("results").push(result);
+            });
+        }
+        thread::sleep(Duration::from_millis(100));
+        let done = || returned.lock().expect("results").clone();
+        assert!(done().iter().all(|result| *result == Some(Ok(()))), "{:?}", done());
+        let start = Instant::now();
+        lock(&socket(directory), None).expect("an answer");
+        until("the process of the client goes on", || {
+            agent.workers().iter().all(|worker| !old.contains(worker))
+        });
+        // The worker alone would wait for its calls for five seconds.
+        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    });
+    let (mut peer, session) = Peer::opened(directory, slot);
+    let mut keys = || {
+        let class = number(CKO_PUBLIC_KEY);
+        let find = Call::C_FindObjectsInit { session: Here, template: template(&[(CKA_CLASS, &class)]) };
+        assert_eq!(peer.call(session, find), Some(Ok(())));
+        let found = peer.returned(session, Call::C_FindObjects { session: Here, out: 100 });
+        let found = match found.expect("an answer").answer().outcome {
+            Ok(Outcome::C_FindObjects { out, .. }) => out.0.len(),
+            _ => panic!("no search"),
+        };
+        assert_eq!(peer.call(session, Call::C_FindObjectsFinal { session: Here }), Some(Ok(())));
+        found
+    };
+    let after = keys();
+    let done = returned.lock().expect("results").iter().filter(|result| **result == Some(Ok(()))).count();
+    assert!(done <= after && after < CALLS, "{done} acknowledged, {after} there");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(keys(), after);
+}
+
+#[test]
+fn a_client_is_locked_while_the_store_hangs() {
+    /// As many as ask at the same time.
+    const ASKING: usize = 16;
+    let (agent, directory) = &mut Agent::within(Directory::new());
+    drop(Peer::started(directory));
+    let (agent, path, ends) = (&*agent, &socket(directory), &AtomicBool::new(false));
+    let goes_on = || !ends.load(Ordering::Relaxed);
+    let hangs = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        // The process that lists the tokens hangs.
+        scope.spawn(move || {
+            while goes_on() {
+                for process in agent.parts("tokens") {
+                    let process = Pid::from_raw(process.cast_signed()).expect("a process");
+                    let is_stopped = kill_process(process, Signal::STOP).is_ok();
+                    hangs.fetch_or(is_stopped, Ordering::Relaxed);
+                }
+            }
+        });
+        for _ in 0..ASKING {
+            scope.spawn(move || {
+                while goes_on() {
+                    let _ = status(path);
+                    thread::sleep(Duration::from_millis(50));
+                }
+            });
+        }
+        let _ends = Ends(ends);
+        until("no process hangs", || hangs.load(Ordering::Relaxed));
+        // All of them ask now.
+        thread::sleep(Duration::from_secs(5));
+        until("no client can be locked", || lock(path, None).is_ok());
+    });
+    until("the status has no tokens again", || status(path).is_ok());
 }
 
 #[test]
@@ -345,14 +444,30 @@ fn the_agent_makes_the_directory_of_its_state() {
     assert!(!is_right && said.contains("missing/state: No such file"), "{said}");
 }
 
-/// Returns the command of an agent that gets a descriptor as systemd passes a socket.
-fn passed(socket: &impl AsRawFd) -> Command {
-    let socket = socket.as_raw_fd();
+/// Returns the command of an agent that gets descriptors as systemd passes sockets.
+fn passed(sockets: &[&dyn AsRawFd]) -> Command {
+    let sockets: Vec<_> = sockets.iter().map(|socket| socket.as_raw_fd()).collect();
     let mut command = Command::new("sh");
-    let program = PROGRAM;
-    command.args(["-c", &format!("LISTEN_PID=$$ LISTEN_FDS=1 exec {program} \"$@\""), "sh"]);
-    // SAFETY: `dup2` may be called between fork and exec.
-    unsafe { command.pre_exec(move || if libc::dup2(socket, 3) == 3 { Ok(()) } else { Err(last()) }) };
+    let (program, count) = (PROGRAM, sockets.len());
+    command.args(["-c", &format!("LISTEN_PID=$$ LISTEN_FDS={count} exec {program} \"$@\""), "sh"]);
+    let pass = move || {
+        // The first numbers may be those of other sockets in the list.
+        for (socket, high) in sockets.iter().zip(100..) {
+            // SAFETY: the call takes numbers, and may be made between fork and exec.
+            if unsafe { libc::dup2(*socket, high) } != high {
+                return Err(last());
+            }
+        }
+        for (low, high) in (3..).zip(100..).take(sockets.len()) {
+            // SAFETY: the same.
+            if unsafe { libc::dup2(high, low) } != low {
+                return Err(last());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: `pass` makes system calls only.
+    unsafe { command.pre_exec(pass) };
     command
 }
 
@@ -364,12 +479,56 @@ fn last() -> std::io::Error {
 fn systemd_passes_a_unix_socket_or_the_agent_ends() {
     let directory = &Directory::new();
     let start = |command| Agent::try_start_with(command, directory, "agent.socket", "");
-    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
-    assert!(start(passed(&other)).is_none());
-    assert!(start(passed(&File::open("/dev/null").expect("a file"))).is_none());
+    let [hosts, others] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    assert!(start(passed(&[&hosts])).is_none());
+    assert!(start(passed(&[&File::open("/dev/null").expect("a file")])).is_none());
+    let elsewhere = UnixListener::bind(directory.join("other.socket")).expect("a socket");
+    assert!(start(passed(&[&hosts, &elsewhere, &others])).is_none());
     let right = UnixListener::bind(socket(directory)).expect("a socket");
-    let _agent = start(passed(&right)).expect("an agent");
-    assert_eq!(Peer::connect(directory).refusal(), None);
+    // A socket of TCP is one for monitors, and never one of clients.
+    for sockets in [[&hosts as &dyn AsRawFd, &right], [&right, &hosts]] {
+        let _agent = start(passed(&sockets)).expect("an agent");
+        assert_eq!(Peer::connect(directory).refusal(), None);
+        let mut monitor = TcpStream::connect(hosts.local_addr().expect("an address")).expect("the agent");
+        monitor.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("the agent");
+        let mut answer = String::new();
+        monitor.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.contains("200 OK") && answer.contains("\njeton_agent_workers 1\n"), "{answer}");
+    }
+}
+
+#[test]
+fn systemd_learns_that_the_agent_is_ready_and_works_and_stops() {
+    for is_abstract in [false, true] {
+        let directory = &Directory::new();
+        let mut name = directory.join("notify").into_os_string().into_encoded_bytes();
+        let hears = if is_abstract {
+            name.insert(0, b'@');
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name[1..]).expect("a name"))
+        } else {
+            UnixDatagram::bind(OsStr::from_bytes(&name))
+        };
+        let hears = hears.expect("a socket");
+        hears.set_read_timeout(Some(SILENT)).expect("a limit");
+        let heard = || {
+            let mut text = [0; 256];
+            let len = hears.recv(&mut text).expect("a message");
+            String::from_utf8_lossy(&text[..len]).into_owned()
+        };
+        let mut command = Command::new(PROGRAM);
+        command.env("NOTIFY_SOCKET", OsStr::from_bytes(&name)).env("WATCHDOG_USEC", "2000000");
+        let mut agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+        assert_eq!(heard(), "READY=1");
+        assert_eq!(Peer::connect(directory).refusal(), None);
+        for _ in 0..5 {
+            let said = heard();
+            assert!(said.starts_with("STATUS=") && said.ends_with("\nWATCHDOG=1"), "{said}");
+        }
+        until("no connection", || heard().contains("processes of clients: 1"));
+        agent.signal(Signal::TERM);
+        until("the agent does not stop", || heard() == "STOPPING=1");
+        assert!(agent.wait().success());
+    }
 }
 
 #[test]
@@ -413,6 +572,8 @@ fn an_agent_without_descriptors_goes_on_when_it_has_some_again() {
     let mut command = Command::new(PROGRAM);
     command.stderr(File::create(&log).expect("a file"));
     let mut agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    // The process of this client has started before the limit.
+    assert_eq!(Peer::connect(directory).refusal(), None);
     let process = Pid::from_raw(agent.id().cast_signed());
     let limit = |most| {
         let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };

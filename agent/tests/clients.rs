@@ -57,13 +57,6 @@ fn leave(directory: &Path) {
     thread::sleep(LIMIT);
 }
 
-/// Returns the resident memory of a process in KiB.
-fn resident(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
-}
-
 fn kill_clients(rounds: usize) {
     let (agent, directory) = &mut Agent::within(Directory::alone());
     let module = make_token(directory, PIN);
@@ -72,7 +65,7 @@ fn kill_clients(rounds: usize) {
     let mut before = 0;
     for round in 0..rounds {
         if round == settle {
-            before = resident(agent.id());
+            before = agent.figure("VmRSS");
         }
         let role = Role::Leave(directory.to_path_buf());
         let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
@@ -85,7 +78,7 @@ fn kill_clients(rounds: usize) {
     assert_eq!(status(&socket(directory)).expect("an agent").sessions, 0);
     assert_eq!(session(&module).find(&[]).expect("a search"), [], "an object of a killed client stays");
     if rounds > settle {
-        let grown = resident(agent.id()).saturating_sub(before);
+        let grown = agent.figure("VmRSS").saturating_sub(before);
         println!("{rounds} killed clients: the agent grew by {grown} KiB from {before} KiB");
         assert!(grown < 4096, "the agent grew by {grown} KiB in {rounds} rounds");
     }

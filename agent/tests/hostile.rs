@@ -3,9 +3,12 @@
 mod common;
 
 use std::ffi::c_void;
+use std::os::unix::net::UnixListener;
 use std::ptr::null_mut;
 
+use common::peer::{frame, read_frame};
 use common::*;
+use jeton_agent_wire::{self as wire, Reply, Request};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 #[test]
@@ -27,26 +30,73 @@ fn library_parameters_that_are_no_string_are_refused() {
     }
 }
 
-/// Returns the number of connected sockets of this process. Async-signal-safe.
-fn connections() -> i32 {
+/// How long a call waits for an agent that does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Returns library parameters with which calls wait longer: no agent of the test ends.
+fn patient(directory: &Path) -> String {
+    format!("agent = {{ address = 'unix:{}', timeout-seconds = 100 }}", socket(directory).display())
+}
+
+/// Returns how many sockets of this process are connected to this path. Async-signal-safe.
+fn connections(path: &[u8]) -> i32 {
     let is_connected = |descriptor: &i32| {
         // SAFETY: all zeros are a valid address.
         let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the address is writable for its length.
-        unsafe { libc::getpeername(*descriptor, (&raw mut address).cast(), &raw mut len) == 0 }
+        let outcome = unsafe { libc::getpeername(*descriptor, (&raw mut address).cast(), &raw mut len) };
+        // Other tests of this process connect to other paths.
+        outcome == 0 && path.iter().zip(&address.sun_path).all(|(one, other)| *one == other.cast_unsigned())
     };
     (0..1024).filter(is_connected).count() as i32
 }
 
+/// Returns how many connections to this path a forked child has.
+fn connections_in_child(path: &[u8]) -> i32 {
+    // SAFETY: the child calls async-signal-safe functions only.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child. A status has eight bits.
+        unsafe { libc::_exit(connections(path).min(255)) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process; the number is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status), "{status}");
+    libc::WEXITSTATUS(status)
+}
+
+/// Answers as an agent to the first message of each connection, and to no call. A slow machine does
+/// this for many connections at once.
+fn answer_first(listener: &UnixListener) {
+    let (application, mut started) = ([7; 32], Vec::new());
+    let reply = Reply::Started { version: wire::VERSION, application, longest: 1 << 20 };
+    wire::encode(&reply, &mut started).expect("a frame");
+    let mut open = Vec::new();
+    for mut stream in listener.incoming().map(|stream| stream.expect("a connection")) {
+        let Some(message) = read_frame(&mut stream) else { continue };
+        let Ok(()) = stream.write_all(&started) else { continue };
+        match wire::decode(&message) {
+            Ok(Request::Start { .. }) => open.push(stream),
+            Ok(Request::Join { application: joined, .. }) if joined == application => open.push(stream),
+            // A call that waits asks whether the agent lives.
+            Ok(Request::Join { .. }) => {}
+            _ => return,
+        }
+    }
+}
+
 #[test]
 fn a_forked_child_has_no_connection() {
-    const WAITING: u64 = 300;
+    // The module's first list of descriptors has 256 places.
+    const CONNECTIONS: i32 = 257;
     let directory = &Directory::alone();
-    let agent = Agent::start(directory);
+    let listener = UnixListener::bind(socket(directory)).expect("a socket");
+    let agent = thread::spawn(move || answer_first(&listener));
     let module = token::load(&parameters(directory));
     let wait = module.functions().C_WaitForSlotEvent.expect("a function");
-    let threads: Vec<_> = (0..WAITING)
+    let threads: Vec<_> = (0..300)
         .map(|_| {
             thread::spawn(move || {
                 let mut slot = 0;
@@ -55,22 +105,20 @@ fn a_forked_child_has_no_connection() {
             })
         })
         .collect();
-    while status(&socket(directory)).expect("an agent").connections < WAITING {
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert!(connections() >= WAITING as i32);
-    // SAFETY: the child calls async-signal-safe functions only.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: ends the child. A status has eight bits.
-        unsafe { libc::_exit(connections().min(255)) };
-    }
-    let mut left = 0;
-    // SAFETY: a child of this process; the number is writable.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut left, 0) }, child);
-    assert_eq!(left, 0, "connections of the parent are open in the child");
+    let path = socket(directory);
+    let path = path.as_os_str().as_encoded_bytes();
+    let enough = || connections(path) >= CONNECTIONS;
+    jeton_child::until(Duration::from_secs(120), "threads without a connection", enough);
+    // A thread that asks whether the agent lives may close its connection at this moment: a child
+    // may have that one, but not the next child too.
+    let nothing = || connections_in_child(path) == 0;
+    until("connections of the parent are open in the child", nothing);
+    // What is no first message of a connection ends the agent.
+    UnixStream::connect(socket(directory))
+        .and_then(|mut last| last.write_all(&frame(&[])))
+        .expect("a socket");
+    agent.join().expect("a thread");
     module.finalize().expect("a module");
-    drop(agent);
     for waiting in threads {
         assert_ne!(waiting.join().expect("a thread"), CKR_OK);
     }
@@ -85,10 +133,9 @@ fn a_stopped_agent_is_an_error_of_the_device() {
     let start = Instant::now();
     let failure = module.slots(false).expect_err("a stopped agent answers");
     assert!(matches!(failure.code, CKR_DEVICE_ERROR), "{failure}");
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    agent.signal(Signal::CONT);
-    thread::sleep(Duration::from_millis(300));
-    assert!(module.slots(false).is_ok());
+    assert!(start.elapsed() < 3 * PATIENCE, "{:?}", start.elapsed());
+    agent.signal_all(Signal::CONT);
+    until("the agent does not go on", || module.slots(false).is_ok());
     assert!(module.open_session(slot, Access::ReadOnly).is_err(), "there is no token");
     module.finalize().expect("a module");
 }
@@ -100,16 +147,16 @@ fn calls_fail_at_once_after_one_has_waited() {
     agent.kill();
     let start = Instant::now();
     module.close_all_sessions(jeton_client::SlotId(0)).expect("an answer without an agent");
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < PATIENCE);
     assert_eq!(module.slots(false).expect_err("no agent").code, CKR_DEVICE_ERROR);
     let waited = Instant::now();
     for _ in 0..10 {
         assert_eq!(module.slots(false).expect_err("no agent").code, CKR_DEVICE_ERROR);
     }
-    assert!(waited.elapsed() < Duration::from_secs(1));
+    // None of them has waited.
+    assert!(waited.elapsed() < PATIENCE);
     agent.replace();
-    thread::sleep(Duration::from_millis(300));
-    assert!(module.slots(false).is_ok());
+    until("the agent does not answer", || module.slots(false).is_ok());
     module.finalize().expect("a module");
 }
 
@@ -121,7 +168,7 @@ const LONG: [usize; 2] = [256 << 20, 100 << 20];
 #[test]
 fn client() {
     let Some(role) = jeton_child::role::<PathBuf>() else { return };
-    let parameters = parameters(&role.expect("a role"));
+    let parameters = patient(&role.expect("a role"));
     token::make(&parameters);
     let module = token::load(&parameters);
     let slot = module.slots(true).expect("slots")[0];
@@ -144,7 +191,7 @@ fn a_client_without_memory_for_a_call_goes_on() {
     let (_, directory) = &mut Agent::within(Directory::new());
     let mut child =
         Child::start(&mut jeton_child::of_test("client", &directory.to_path_buf())).expect("a client");
-    let codes: [CK_RV; 2] = child.hear(Duration::from_secs(60)).expect("a client");
+    let codes: [CK_RV; 2] = child.hear(Duration::from_secs(120)).expect("a client");
     // A message of this length is refused before its copy, and the other one has no memory.
     assert_eq!(codes, [CKR_DEVICE_MEMORY, CKR_HOST_MEMORY]);
 }
@@ -154,8 +201,8 @@ fn a_length_that_does_not_fit_is_refused_as_in_process() {
     let directory = &Directory::alone();
     write_rules(directory, "[[client]]\nmemory = 1048576\n");
     let _agent = Agent::start(directory);
-    token::make(&parameters(directory));
-    let module = token::load(&parameters(directory));
+    token::make(&patient(directory));
+    let module = token::load(&patient(directory));
     let session = token::log_in(&module);
     let find = |class| session.find(&[Attribute::number(CKA_CLASS, class)]).expect("a search")[0].0;
     let (key, private) = (find(CKO_PUBLIC_KEY), find(CKO_PRIVATE_KEY));
@@ -238,8 +285,8 @@ fn a_length_that_does_not_fit_is_refused_as_in_process() {
 #[test]
 fn a_session_is_closed_after_the_call_that_runs_in_it() {
     let (_, directory) = &mut Agent::within(Directory::alone());
-    token::make(&parameters(directory));
-    let module = token::load(&parameters(directory));
+    token::make(&patient(directory));
+    let module = token::load(&patient(directory));
     let session = token::log_in(&module);
     let close = module.functions().C_CloseSession.expect("a function");
     let handle = session.handle();
@@ -250,13 +297,17 @@ fn a_session_is_closed_after_the_call_that_runs_in_it() {
         // Not dropped here: that closes the session.
         (session, outcome)
     });
-    thread::sleep(Duration::from_millis(50));
+    // That of the token, and this one.
+    until("the call does not begin", || {
+        let functions = status(&socket(directory)).expect("an agent").functions;
+        functions.iter().any(|of| of.function == "C_GenerateKeyPair" && of.calls == 2)
+    });
     // SAFETY: it takes no pointer.
     assert_eq!(unsafe { close(handle) }, CKR_OK);
-    // The agent has answered the call.
-    thread::sleep(Duration::from_millis(100));
-    assert!(call.is_finished());
+    let is_closed = || status(&socket(directory)).expect("an agent").sessions == 0;
+    until("the session stays open", is_closed);
     let (session, outcome) = call.join().expect("a thread");
+    // It fails in a session that is closed.
     outcome.expect("a key pair");
     drop(session);
     module.finalize().expect("a module");

@@ -205,15 +205,19 @@ fn a_session_whose_answer_is_lost_is_open_once() {
     let slot = module.slots(true).expect("slots")[0];
     let open = || module.open_session(slot, Access::ReadOnly).expect("a session");
     let at_agent = || status(agent.socket()).expect("an agent").sessions;
-    assert_eq!(at_agent(), 1);
+    // A worker that is busy may report late.
+    let are_open = |number: u64| until("another number of sessions", || at_agent() == number);
+    are_open(1);
     proxy.lose_next_answer();
     let second = open();
-    assert_eq!(at_agent(), 2, "the session of the lost answer is open");
+    // Otherwise the session of the lost answer is open.
+    are_open(2);
     // The agent gets the request after another attempt.
     proxy.delay_next_request();
     let third = open();
     proxy.send_late_request();
-    assert_eq!(at_agent(), 3, "the late request opened a session");
+    // Otherwise the late request has opened a session.
+    are_open(3);
     for session in [&session, &second, &third] {
         assert!(key(session).is_ok_and(|key| key.is_some()));
     }
@@ -223,7 +227,7 @@ fn a_session_whose_answer_is_lost_is_open_once() {
     proxy.lose_next_answer();
     let fourth = open();
     assert!(key(&fourth).is_ok_and(|key| key.is_some()));
-    assert_eq!(at_agent(), 2);
+    are_open(2);
     module.finalize().expect("a module");
 }
 
@@ -265,7 +269,7 @@ fn a_logout_during_a_failure_of_the_network_is_one() {
     let session = token::log_in(&module);
     hold(&module, &agent);
     let sessions = || status(agent.socket()).expect("an agent").sessions;
-    assert_eq!(sessions(), 1);
+    until("another number of sessions", || sessions() == 1);
     proxy.lose_next_answer();
     session.logout().expect("a logout");
     assert_eq!(key(&session), Ok(None));
@@ -300,7 +304,7 @@ fn the_calls_of_many_threads_do_not_wait_for_a_stopped_agent_one_after_the_other
         together.wait();
         threads.map(|thread| thread.join().expect("a thread"))
     });
-    agent.signal(Signal::CONT);
+    agent.signal_all(Signal::CONT);
     for (outcome, time) in outcomes {
         assert!(outcome == Err(CKR_DEVICE_ERROR) && time < STOPPED, "{outcome:?} after {time:?}");
     }

@@ -185,7 +185,6 @@ fn a_link_that_fails_moves_clients_to_the_other_agent_and_frees_what_they_had() 
 fn stop(agent: &Agent, parameters: String) {
     make_token(agent);
     let mut client = start_client(parameters, None);
-    let process = Pid::from_raw(agent.id() as i32).expect("a process");
     agent.stop();
     let start = Instant::now();
     let code = signs(&mut client, STOPPED).expect("an answer in time");
@@ -194,7 +193,7 @@ fn stop(agent: &Agent, parameters: String) {
     // A request to a program is several calls.
     let code = signs(&mut client, STOPPED.saturating_sub(start.elapsed())).expect("an answer in time");
     assert!(matches!(code, CKR_DEVICE_ERROR | CKR_DEVICE_REMOVED), "code 0x{code:x}");
-    kill_process(process, Signal::CONT).expect("an agent");
+    agent.signal_all(Signal::CONT);
     let start = Instant::now();
     while signs(&mut client, STOPPED).expect("an answer in time") != CKR_OK {
         assert!(start.elapsed() < STOPPED, "the client does not go on");

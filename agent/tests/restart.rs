@@ -397,7 +397,6 @@ fn an_error_of_the_device_ends_the_operations_of_a_session() {
     assert_eq!(session.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     agent.replace();
     // Calls fail without an attempt to connect for a short time.
-    thread::sleep(Duration::from_millis(300));
-    assert_eq!(start(), Ok(()));
+    until("the agent does not answer", || start() == Ok(()));
     module.finalize().expect("a module");
 }

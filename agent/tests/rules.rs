@@ -2,15 +2,15 @@
 
 mod common;
 
-use common::peer::Peer;
+use common::peer::{Peer, encoded, frame};
 use common::*;
-use jeton_agent_wire::Call;
+use jeton_agent_wire::{Call, Request};
 use jeton_words::error::Error;
 use jeton_words::token::Function;
 
 #[test]
 fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
-    let directory = &Directory::new();
+    let directory = &Directory::alone();
     let agent = Agent::start(directory);
     let parameters = parameters(directory);
     let module = token::load(&parameters);
@@ -61,6 +61,32 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     let _second = module.open_session(slot, Access::ReadOnly).expect("a session");
     let third = module.open_session(slot, Access::ReadOnly);
     assert_eq!(third.map(drop).map_err(|failure| failure.code), Err(CKR_SESSION_COUNT));
+    module.finalize().expect("a module");
+}
+
+/// Each token is a directory. The limit is one of the client: also its next process keeps to it.
+#[test]
+fn a_client_makes_no_more_tokens_than_its_rule_allows() {
+    const MOST: usize = 3;
+    let directory = &Directory::alone();
+    write_rules(directory, &format!("[[client]]\nmost-tokens = {MOST}\n"));
+    let agent = Agent::start(directory);
+    let module = token::load(&parameters(directory));
+    let make = |number: usize| {
+        let slot = *module.slots(false).expect("slots").last().expect("a free slot");
+        module.init_token(slot, SO_PIN, &number.to_string()).map_err(|failure| failure.code)
+    };
+    let codes: Vec<_> = (0..=MOST).map(make).collect();
+    assert_eq!(codes, [Ok(()), Ok(()), Ok(()), Err(CKR_DEVICE_MEMORY)]);
+    let worker = Pid::from_raw(agent.workers()[0] as i32).expect("a process");
+    kill_process(worker, Signal::KILL).expect("a signal");
+    until("no other process", || module.slots(true).is_ok() && !agent.workers().is_empty());
+    assert_eq!(make(MOST), Err(CKR_DEVICE_MEMORY));
+    assert_eq!(fs::read_dir(directory.join("tokens")).expect("tokens").count(), MOST);
+    // An existing token can be made again.
+    let slot = module.slots(true).expect("slots")[0];
+    module.init_token(slot, SO_PIN, "again").expect("a token");
+    module.finalize().expect("a module");
 }
 
 /// Starts an agent that refuses these functions, and writes its log to a file.
@@ -124,6 +150,43 @@ fn the_log_says_how_many_lines_of_a_client_were_dropped() {
     let dropped: usize = reports.iter().filter_map(number).sum();
     let written = said.lines().filter(|line| line.contains("refused by a rule")).count();
     assert_eq!(written + dropped, MANY, "{said}");
+}
+
+#[test]
+fn calls_per_second_are_those_of_all_applications() {
+    const RATE: u32 = 10;
+    let directory = &Directory::new();
+    write_rules(directory, &format!("[[client]]\ncalls-per-second = {RATE}\n"));
+    let _agent = Agent::start(directory);
+    // Six applications, each with a call, take twelve turns. The first ten come at once.
+    let start = Instant::now();
+    let mut applications = Vec::new();
+    while applications.len() < 6 {
+        let mut peer = Peer::connect(directory);
+        if peer.refusal().is_none() {
+            applications.push(peer);
+        }
+    }
+    for peer in &mut applications {
+        assert!(peer.is_served());
+    }
+    let begun = start.elapsed();
+    assert!(begun >= Duration::from_millis(150), "{begun:?}");
+    // Connections that end while they wait give back their turns.
+    let waiting: Vec<_> = (0..300)
+        .map(|_| {
+            let mut peer = Peer::connect(directory);
+            let start = Request::Start { version: jeton_agent_wire::VERSION, single: false };
+            peer.0.write_all(&frame(&encoded(&start))).expect("a connection");
+            peer
+        })
+        .collect();
+    drop(waiting);
+    let start = Instant::now();
+    for peer in &mut applications {
+        assert!(peer.is_served());
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 /// A rule names functions of the specification. Some have two requests.

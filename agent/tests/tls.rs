@@ -8,6 +8,8 @@ use std::net::{TcpListener, TcpStream};
 
 use authority::{Authority, serial};
 use common::*;
+use jeton_agent_wire::{self as wire, Reply, tls};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// How long the agent waits for a handshake, and a margin.
 const SILENT: Duration = Duration::from_secs(15);
@@ -182,6 +184,75 @@ fn an_application_changes_to_the_other_agent_when_one_fails() {
     }
 }
 
+/// The first `C_Initialize` of a process makes one attempt, which has the time of a call.
+#[test]
+fn a_handshake_may_take_longer_than_a_connection() {
+    const LATE: Duration = Duration::from_secs(3);
+    let directory = &Directory::alone();
+    let ca = Authority::new(directory, "ca");
+    ca.issue("localhost", serial(1));
+    ca.issue("web.example", serial(2));
+    ca.revoke(&[]);
+    let port = free_port();
+    rules(directory, port, "[[client]]");
+    let _agent = Agent::start(directory);
+    let late = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("tls://localhost:{}", late.local_addr().expect("an address").port());
+    thread::spawn(move || {
+        for host in late.incoming().flatten() {
+            thread::spawn(move || {
+                thread::sleep(LATE);
+                let agent = TcpStream::connect(("127.0.0.1", port)).expect("the agent");
+                thread::scope(|scope| {
+                    scope.spawn(|| std::io::copy(&mut &host, &mut &agent));
+                    let _ = std::io::copy(&mut &agent, &mut &host);
+                });
+            });
+        }
+    });
+    let role = parameters(directory, &[address], "web.example");
+    let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
+    assert_eq!(child.hear::<CK_RV>(Duration::from_secs(60)).expect("a code in time"), CKR_OK);
+}
+
+#[test]
+fn hosts_go_on_after_the_process_in_which_tls_ends_was_killed() {
+    const KILLS: usize = 4;
+    let directory = &Directory::alone();
+    let ca = Authority::new(directory, "ca");
+    ca.issue("localhost", serial(1));
+    ca.issue("web.example", serial(2));
+    ca.revoke(&[]);
+    let port = free_port();
+    rules(directory, port, "[[client]]");
+    let mut agent = Agent::start(directory);
+    let parameters = parameters(directory, &[format!("tls://localhost:{port}")], "web.example");
+    token::make(&parameters);
+    let module = token::load(&parameters);
+    let session = token::log_in(&module);
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let mut pauses = Vec::new();
+    for _ in 0..KILLS {
+        let door = agent.parts("door")[0];
+        let start = Instant::now();
+        kill_process(Pid::from_raw(door as i32).expect("a process"), Signal::KILL).expect("a signal");
+        until("no other process", || agent.parts("door").iter().any(|other| *other != door));
+        pauses.push(start.elapsed());
+        assert_eq!(sign(&session, key), Ok(64));
+    }
+    // The front waits twice as long before each start of a process that ends again and again.
+    let least = [100, 200, 400, 800].map(Duration::from_millis);
+    assert!(pauses.iter().zip(least).all(|(pause, least)| *pause >= least), "{pauses:?}");
+    // A host that connects meanwhile waits.
+    drop(session);
+    module.finalize().expect("a module");
+    let door = agent.parts("door")[0];
+    kill_process(Pid::from_raw(door as i32).expect("a process"), Signal::KILL).expect("a signal");
+    module.initialize(Some(&parameters)).expect("an agent");
+    module.finalize().expect("a module");
+    assert!(agent.runs());
+}
+
 /// Returns the status of `jeton-agent --check` and what it says.
 fn check(directory: &Path) -> (Option<i32>, String) {
     let mut command = Command::new(PROGRAM);
@@ -291,4 +362,110 @@ fn a_revocation_list_that_ended_admits_no_peer() {
     let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     assert!(said().matches("a revocation list ended").count() > before);
     assert_eq!(connect(&parameters).0, CKR_GENERAL_ERROR);
+}
+
+/// What a hostile agent sends instead of an answer, again and again.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// A byte of a record that does not end.
+    Byte,
+    /// A record without a part of a message.
+    Update,
+}
+
+/// When a hostile agent begins to send only parts of TLS.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    Handshake,
+    Start,
+    Call,
+}
+
+/// Behaves so on a connection, for no longer than a minute.
+fn hold_up(
+    stream: TcpStream,
+    configuration: &Arc<ServerConfig>,
+    (stage, part): (Stage, Part),
+) -> std::io::Result<()> {
+    let connection = ServerConnection::new(Arc::clone(configuration)).expect("a connection");
+    let mut stream = StreamOwned::new(connection, stream);
+    let answers = match stage {
+        Stage::Handshake => 0,
+        Stage::Start => 1,
+        Stage::Call => 2,
+    };
+    for number in 0..answers {
+        let mut header = [0; wire::HEADER];
+        stream.read_exact(&mut header)?;
+        stream.read_exact(&mut vec![0; u32::from_le_bytes(header) as usize])?;
+        if number + 1 < answers {
+            let (version, application) = (wire::VERSION, [7; 32]);
+            let mut frame = Vec::new();
+            wire::encode(&Reply::Started { version, application, longest: 1 << 20 }, &mut frame)
+                .expect("a frame");
+            stream.write_all(&frame)?;
+        }
+    }
+    let record = if answers == 0 { [0x16, 3, 3, 0x20, 0] } else { [0x17, 3, 3, 0x20, 0] };
+    let mut bytes = record.into_iter().chain(std::iter::repeat(2));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        match part {
+            Part::Byte => {
+                stream.sock.write_all(&[bytes.next().expect("a byte")])?;
+                thread::sleep(Duration::from_millis(300));
+            }
+            Part::Update => {
+                stream.conn.refresh_traffic_keys().expect("a key");
+                stream.conn.write_tls(&mut stream.sock)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_call_ends_in_time_also_if_the_agent_sends_only_parts_of_tls() {
+    let directory = &Directory::alone();
+    let ca = Authority::new(directory, "ca");
+    ca.issue("localhost", serial(1));
+    ca.issue("web.example", serial(2));
+    let file = |name: &str| directory.join(name);
+    let configuration = ServerConfig::builder_with_provider(tls::provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("a version")
+        .with_no_client_auth()
+        .with_single_cert(
+            tls::certificates(&file("localhost.pem")).expect("a certificate"),
+            tls::key(&file("localhost.key")).expect("a key"),
+        );
+    let configuration = Arc::new(configuration.expect("a configuration"));
+    for how in [
+        (Stage::Handshake, Part::Byte),
+        (Stage::Start, Part::Byte),
+        (Stage::Start, Part::Update),
+        (Stage::Call, Part::Byte),
+        (Stage::Call, Part::Update),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("tls://localhost:{}", listener.local_addr().expect("an address").port());
+        let configuration = Arc::clone(&configuration);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let configuration = Arc::clone(&configuration);
+                // It ends with its connection.
+                thread::spawn(move || hold_up(stream, &configuration, how));
+            }
+        });
+        let parameters = parameters(directory, &[address], "web.example");
+        let parameters = parameters.replace("agent = {", "agent = { timeout-seconds = 1,");
+        let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+        let start = Instant::now();
+        let started = module.initialize(Some(&parameters)).map_err(|failure| failure.code);
+        let called = started.map(|()| module.slots(true).map(drop).map_err(|failure| failure.code));
+        let expected = if how.0 == Stage::Call { Ok(Err(CKR_DEVICE_ERROR)) } else { Err(CKR_GENERAL_ERROR) };
+        assert_eq!(called, expected, "{how:?}");
+        let _ = module.finalize();
+        assert!(start.elapsed() < Duration::from_secs(30), "{how:?}: {:?}", start.elapsed());
+    }
 }

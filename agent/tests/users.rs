@@ -5,6 +5,7 @@ mod common;
 
 use common::peer::{Peer, Who, encoded};
 use common::*;
+use jeton_agent_wire::status::PinState;
 use jeton_agent_wire::{self as wire, Application as Name, Call, Reply, Request};
 use jeton_words::error::Error;
 use jeton_words::id::SlotId;
@@ -22,6 +23,10 @@ enum Role {
     Thief(PathBuf, u64, Name, Vec<u8>),
     /// Shows what an application gets that changes its user.
     Owner(PathBuf, u64),
+    /// Becomes this user, and works with many applications that try this PIN.
+    Crowd(PathBuf, u64, u32, String),
+    /// Changes its user, and connects as often as it can; without a directory it only computes.
+    Flood(Option<PathBuf>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -38,13 +43,19 @@ fn client() {
         Some(Role::Application(parameters)) => work(&parameters),
         Some(Role::Thief(directory, slot, name, ticket)) => steal(&directory, slot, name, &ticket),
         Some(Role::Owner(directory, slot)) => move_on(&directory, slot),
+        Some(Role::Crowd(directory, slot, user, pin)) => crowd(&directory, slot, user, &pin),
+        Some(Role::Flood(directory)) => flood(directory.as_deref()),
     }
     process::exit(0);
 }
 
 fn change_user() {
+    become_user(USER);
+}
+
+fn become_user(user: u32) {
     // SAFETY: setuid(2) takes a number and has no other precondition.
-    assert_eq!(unsafe { libc::setuid(USER) }, 0);
+    assert_eq!(unsafe { libc::setuid(user) }, 0);
 }
 
 fn work(parameters: &str) {
@@ -213,7 +224,7 @@ fn an_application_whose_new_user_no_rule_allows_keeps_its_connection_only() {
 
 /// When the application asks, nothing shows who it was.
 #[test]
-fn the_log_says_whose_ticket_is_refused() {
+fn the_log_says_that_a_ticket_is_refused() {
     let Some(mut stage) = Stage::new("") else { return };
     let mut client = stage.application();
     assert_eq!(tell(&mut client, Order::Sign), CKR_OK);
@@ -221,7 +232,8 @@ fn the_log_says_whose_ticket_is_refused() {
     stage.restart();
     assert_ne!(tell(&mut client, Order::Sign), CKR_OK);
     let log = stage.log();
-    let is_said = log.lines().any(|line| line.contains("a ticket of uid 0") && line.contains("uid 65534"));
+    let is_said =
+        log.lines().any(|line| line.contains("not a ticket of this client") && line.contains("uid 65534"));
     assert!(is_said, "{log}");
 }
 
@@ -241,4 +253,123 @@ fn another_process_of_the_new_user_gets_nothing() {
         let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
         assert!(child.hear::<bool>(LIMIT).expect("a client"), "{}", stage.log());
     }
+}
+
+/// The applications of each user in a crowd, and the calls of each.
+const CROWD: usize = 50;
+const CALLS: usize = 200;
+
+/// Says how many applications logged in, after a restart how many tickets log in again, and then
+/// how many calls failed.
+fn crowd(directory: &Path, slot: u64, user: u32, pin: &str) {
+    become_user(user);
+    let next = || jeton_child::heard::<()>().expect("an order").expect("an order");
+    jeton_child::say(&0);
+    next();
+    let tickets = at_once(directory, slot, CROWD, |_, peer, session| {
+        let login = peer.login(session, Who::User, pin);
+        login.result().ok().and_then(|()| login.kept())
+    });
+    jeton_child::say(&tickets.iter().flatten().count());
+    next();
+    let is_resumed = |number: usize, peer: &mut Peer, session| {
+        tickets[number].as_ref().is_some_and(|ticket| peer.resume(session, ticket).is_ok())
+    };
+    let resumed = at_once(directory, slot, CROWD, is_resumed);
+    jeton_child::say(&resumed.into_iter().filter(|is_resumed| *is_resumed).count());
+    next();
+    let failed = at_once(directory, slot, CROWD, |_, peer, _| {
+        (0..CALLS).filter(|_| !matches!(peer.call(0, Call::C_GetSlotList {}), Some(Ok(())))).count()
+    });
+    jeton_child::say(&failed.into_iter().sum::<usize>());
+}
+
+/// One of the four users guesses PINs, and the process of a fifth one ends while they work.
+#[test]
+fn two_hundred_applications_of_four_users_disturb_no_other_user() {
+    let Some(mut stage) = Stage::new("") else { return };
+    let slot = make_token(&stage.directory);
+    let of_user = |(number, pin): (u32, &str)| {
+        let role = Role::Crowd(stage.directory.to_path_buf(), slot, USER - number, pin.to_owned());
+        let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
+        assert_eq!(child.hear::<usize>(LIMIT).expect("a client"), 0);
+        child
+    };
+    let mut crowds: Vec<_> = (0..).zip([PIN, PIN, PIN, "99999999"]).map(of_user).collect();
+    let tell = |crowds: &mut [Child]| crowds.iter_mut().for_each(|crowd| crowd.tell(&()));
+    let hear = |crowds: &mut [Child]| -> Vec<usize> {
+        crowds.iter_mut().map(|crowd| crowd.hear(3 * LIMIT).expect("a client")).collect()
+    };
+    tell(&mut crowds);
+    assert_eq!(hear(&mut crowds), [CROWD, CROWD, CROWD, 0], "{}", stage.log());
+    let pin = status(&socket(&stage.directory)).expect("a status").tokens[0].pin;
+    assert_ne!(pin, PinState::Locked);
+    stage.restart();
+    let _own = Peer::started(&stage.directory);
+    let [own] = stage.agent.workers()[..] else { panic!("one worker") };
+    tell(&mut crowds);
+    assert_eq!(hear(&mut crowds), [CROWD, CROWD, CROWD, 0], "{}", stage.log());
+    tell(&mut crowds);
+    kill_process(Pid::from_raw(own.cast_signed()).expect("a process"), Signal::KILL).expect("a signal");
+    assert_eq!(hear(&mut crowds), [0; 4], "{}", stage.log());
+}
+
+/// Connects from this number of threads, and closes each connection at once.
+const FLOODS: usize = 4;
+/// The connections that are measured.
+const MEASURED: usize = 300;
+
+fn flood(directory: Option<&Path>) {
+    change_user();
+    jeton_child::say(&true);
+    thread::scope(|scope| {
+        for _ in 0..FLOODS {
+            scope.spawn(|| {
+                loop {
+                    match directory {
+                        Some(directory) => drop(UnixStream::connect(socket(directory))),
+                        None => std::hint::spin_loop(),
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Returns how long new applications wait for the agent: the median, 99 % and the longest time.
+fn delays(directory: &Path) -> [Duration; 3] {
+    let mut times: Vec<_> = (0..MEASURED)
+        .map(|_| {
+            let start = Instant::now();
+            assert_eq!(Peer::connect(directory).refusal(), None);
+            thread::sleep(Duration::from_millis(1));
+            start.elapsed() - Duration::from_millis(1)
+        })
+        .collect();
+    times.sort();
+    [MEASURED / 2, MEASURED * 99 / 100, MEASURED - 1].map(|at| times[at])
+}
+
+#[test]
+fn a_user_without_a_rule_delays_no_other_one() {
+    let own = rustix::process::getuid().as_raw();
+    let Some(stage) = Stage::new(&format!("[[client]]\nuid = {own}\n")) else { return };
+    let directory = &*stage.directory;
+    let _stays = Peer::started(directory);
+    let of = |role: Option<&Path>| {
+        let role = Role::Flood(role.map(Path::to_owned));
+        let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
+        assert!(child.hear::<bool>(LIMIT).expect("a client"));
+        delays(directory)
+    };
+    let quiet = delays(directory);
+    let busy = of(None);
+    // A queue of 4,096 connections took a tenth of a second. Other work of the machine may disturb
+    // one measurement, or the next one.
+    let is_quick = || {
+        let flooded = of(Some(directory));
+        println!("the median, 99 % and the longest: quiet {quiet:?}, busy {busy:?}, flooded {flooded:?}");
+        flooded[0] < 10 * busy[0] + Duration::from_millis(20)
+    };
+    assert!((0..5).any(|_| is_quick()), "new applications wait for those of another user");
 }

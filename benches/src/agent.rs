@@ -37,7 +37,7 @@ const MANY: usize = 200;
 const IDLE: usize = 1_000;
 /// The module of p11-kit that connects to its server.
 const P11_KIT: &str = "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so";
-const LABEL: &str = "pipeline";
+pub(crate) const LABEL: &str = "pipeline";
 
 struct Row {
     name: &'static str,
@@ -57,7 +57,7 @@ struct Took {
 }
 
 /// A process that ends with the measurement.
-struct Server(std::process::Child);
+pub(crate) struct Server(pub(crate) std::process::Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -67,8 +67,9 @@ impl Drop for Server {
     }
 }
 
-/// Measures all rows that this machine has, prints the figures and writes the page.
-pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
+/// Measures all rows that this machine has, prints the figures and writes the page. `more` returns
+/// its last section.
+pub fn measure(artefacts: &Artefacts, more: fn() -> Result<String, AnyError>) -> Result<(), AnyError> {
     build()?;
     let directory = temporary()?;
     let directory = directory.path();
@@ -78,12 +79,13 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
     let agent = rows.iter().find(|row| row.name == "agent").ok_or("no agent")?;
     page += &together(agent)?;
     page += &idle(agent)?;
+    page += &more()?;
     write_page("agent.md", &page)
 }
 
 /// Builds the agent and its client module with TLS: neither is a library that the benches could
 /// depend on.
-fn build() -> Result<(), AnyError> {
+pub(crate) fn build() -> Result<(), AnyError> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--release", "-p", "jeton-agent", "-p", "jeton-agent-client"]);
     command.args(["--features", "jeton-agent-client/tls"]).current_dir(root());
@@ -179,7 +181,7 @@ fn start_agent(directory: &Path) -> Result<(Server, u16), AnyError> {
 }
 
 /// Writes the configuration of a server whose tokens are in the directory with its name.
-fn configuration(directory: &Path, name: &str) -> Result<PathBuf, AnyError> {
+pub(crate) fn configuration(directory: &Path, name: &str) -> Result<PathBuf, AnyError> {
     let (path, tokens) = (directory.join(format!("{name}.toml")), directory.join(name));
     let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
     fs::write(&path, settings)?;
@@ -199,7 +201,7 @@ fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, Str
     Ok((server, format!("unix:path={}", socket.display())))
 }
 
-fn wait_for(socket: &Path) -> Result<(), AnyError> {
+pub(crate) fn wait_for(socket: &Path) -> Result<(), AnyError> {
     let start = Instant::now();
     while UnixStream::connect(socket).is_err() {
         if start.elapsed() > Duration::from_secs(20) {

@@ -29,8 +29,29 @@ pub enum Role {
     Store(Instance, Work),
     /// Does the operations that the parent asks for.
     Served(Reached),
+    /// Signs for the times that the parent says, and measures each call.
+    Neighbour(Reached),
+    /// Disturbs the agent at this socket.
+    Disturb(PathBuf, Conduct),
     /// Tests whether times of a library with this backend reveal secrets.
     Timing(PathBuf, String),
+}
+
+/// What one client does beside another one.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Conduct {
+    Nothing,
+    /// It has many connections.
+    Connects,
+    /// It sends wrong messages, each by a new connection, from as many threads as there are
+    /// processors.
+    SendsWrong,
+    /// It connects again and again to its process, which crashes.
+    Crashes,
+    /// It connects to its process, which is stopped.
+    Stops,
+    /// It signs with as many threads as there are processors.
+    Signs,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -22,6 +22,7 @@ mod groups;
 mod independent;
 pub mod instructions;
 mod names;
+pub mod neighbours;
 mod operation;
 #[cfg(feature = "parse")]
 mod parse;

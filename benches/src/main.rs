@@ -3,7 +3,7 @@
 //! whether times reveal secrets.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{agent, counted, instructions, report, run, startup, store, timing, tokens};
+use jeton_benches::{agent, counted, instructions, neighbours, report, run, startup, store, timing, tokens};
 
 fn main() {
     run::if_child();
@@ -14,7 +14,8 @@ fn main() {
         }
         Some("startup") => Artefacts::with_null().and_then(|artefacts| startup::measure(&artefacts)),
         Some("store") => store::measure(&Artefacts::without_null()),
-        Some("agent") => agent::measure(&Artefacts::without_null()),
+        Some("agent") => agent::measure(&Artefacts::without_null(), neighbours::section),
+        Some("neighbours") => neighbours::print(),
         Some("counted") => counted::measure(&Artefacts::without_null()),
         Some("tokens") => {
             let most = std::env::args().nth(2).and_then(|most| most.parse().ok());
@@ -22,7 +23,7 @@ fn main() {
         }
         Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
-            let usage = "report | instructions | startup | store | agent | counted | tokens [MOST] | timing [LIBRARY [BACKEND]]";
+            let usage = "report | instructions | startup | store | agent | neighbours | counted | tokens [MOST] | timing [LIBRARY [BACKEND]]";
             Err(format!("usage: jeton-benches {usage}").into())
         }
     };

@@ -7,7 +7,7 @@ use crate::artefacts::{Artefacts, data_directory, target_directory, temporary};
 use crate::child::Role;
 #[cfg(feature = "parse")]
 use crate::parse;
-use crate::{agent, groups, instructions, rows, settings, startup, store, timing, tokens};
+use crate::{agent, groups, instructions, neighbours, rows, settings, startup, store, timing, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.
 pub fn if_child() {
@@ -30,6 +30,8 @@ fn work(role: Role) -> Result<(), AnyError> {
         Role::Memory(instance, objects, count) => startup::memory(&instance, objects, count),
         Role::Store(instance, work) => store::work(&instance, work),
         Role::Served(reached) => agent::serve(&reached),
+        Role::Neighbour(reached) => neighbours::sign(&reached),
+        Role::Disturb(socket, conduct) => neighbours::disturb(&socket, conduct),
         Role::Timing(library, backend) => timing::of_backend(&library, &backend),
     }
 }

@@ -4,6 +4,7 @@
 use cryptoki_sys::*;
 
 use crate::Attribute;
+use crate::names::{CKK_JETON_COMPOSITE_ML_DSA, CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN};
 
 /// DER of the object identifier of RSA keys for RSASSA-PSS only (RFC 4055, 1.2).
 pub const RSA_PSS: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a";
@@ -63,8 +64,22 @@ macro_rules! set {
     };
 }
 
+/// A row of composite ML-DSA. Its parameter set is the last number of its identifier, which begins
+/// with 1.3.6.1.5.5.7.6.
+macro_rules! composite {
+    ($id:literal, $name:literal, $number:literal) => {
+        KeyType {
+            id: $id,
+            name: $name,
+            kind: CKK_JETON_COMPOSITE_ML_DSA,
+            oid: &[0x06, 8, 0x2b, 6, 1, 5, 5, 7, 6, $number],
+            set: Some($number),
+        }
+    };
+}
+
 /// All types. The parameter sets of each family are in the order of their numbers.
-pub const ALL: [KeyType; 26] = [
+pub const ALL: [KeyType; 34] = [
     curve("p256", "P-256", CKK_EC, P256),
     curve("p384", "P-384", CKK_EC, P384),
     curve("p521", "P-521", CKK_EC, P521),
@@ -76,6 +91,14 @@ pub const ALL: [KeyType; 26] = [
     set!("ml-dsa-44", "ML-DSA-44", CKK_ML_DSA, 3, 17, CKP_ML_DSA_44),
     set!("ml-dsa-65", "ML-DSA-65", CKK_ML_DSA, 3, 18, CKP_ML_DSA_65),
     set!("ml-dsa-87", "ML-DSA-87", CKK_ML_DSA, 3, 19, CKP_ML_DSA_87),
+    composite!("mldsa44-ed25519", "MLDSA44-Ed25519", 39),
+    composite!("mldsa44-ecdsa-p256", "MLDSA44-ECDSA-P256", 40),
+    composite!("mldsa65-rsa3072-pss", "MLDSA65-RSA3072-PSS", 41),
+    composite!("mldsa65-rsa3072-pkcs15", "MLDSA65-RSA3072-PKCS15", 42),
+    composite!("mldsa65-ecdsa-p256", "MLDSA65-ECDSA-P256", 45),
+    composite!("mldsa65-ecdsa-p384", "MLDSA65-ECDSA-P384", 46),
+    composite!("mldsa65-ed25519", "MLDSA65-Ed25519", 48),
+    composite!("mldsa87-ecdsa-p384", "MLDSA87-ECDSA-P384", 49),
     set!("ml-kem-512", "ML-KEM-512", CKK_ML_KEM, 4, 1, CKP_ML_KEM_512),
     set!("ml-kem-768", "ML-KEM-768", CKK_ML_KEM, 4, 2, CKP_ML_KEM_768),
     set!("ml-kem-1024", "ML-KEM-1024", CKK_ML_KEM, 4, 3, CKP_ML_KEM_1024),
@@ -125,6 +148,7 @@ impl KeyType {
             CKK_EC_EDWARDS => CKM_EC_EDWARDS_KEY_PAIR_GEN,
             CKK_EC_MONTGOMERY => CKM_EC_MONTGOMERY_KEY_PAIR_GEN,
             CKK_ML_DSA => CKM_ML_DSA_KEY_PAIR_GEN,
+            CKK_JETON_COMPOSITE_ML_DSA => CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN,
             CKK_ML_KEM => CKM_ML_KEM_KEY_PAIR_GEN,
             _ => CKM_SLH_DSA_KEY_PAIR_GEN,
         }

@@ -18,6 +18,15 @@ pub const JETON_USES: CK_ATTRIBUTE_TYPE = AttributeType::JETON_USES.0 as CK_ATTR
 /// The number of the next one-time key of a private key of HSS. Only Jeton has this attribute.
 pub const JETON_NEXT_KEY: CK_ATTRIBUTE_TYPE = AttributeType::JETON_NEXT_KEY.0 as CK_ATTRIBUTE_TYPE;
 
+/// The type of composite ML-DSA keys. Only Jeton has it (docs/keys.md).
+pub const CKK_JETON_COMPOSITE_ML_DSA: CK_KEY_TYPE = KeyType::JETON_COMPOSITE_ML_DSA.0 as CK_KEY_TYPE;
+/// Generates composite ML-DSA keys. Only Jeton has it.
+pub const CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN: CK_MECHANISM_TYPE =
+    MechanismType::JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN.0 as CK_MECHANISM_TYPE;
+/// Signs with composite ML-DSA keys. Only Jeton has it.
+pub const CKM_JETON_COMPOSITE_ML_DSA: CK_MECHANISM_TYPE =
+    MechanismType::JETON_COMPOSITE_ML_DSA.0 as CK_MECHANISM_TYPE;
+
 /// Returns a return code in the form `CKR_PIN_INCORRECT (0xA0)`.
 pub fn return_code(code: CK_RV) -> String {
     match ReturnCode(wide(code)).name() {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::map::demands;
 use crate::record::{Record, Section, Verdict};
-use crate::scorecard::sums;
+use crate::scorecard::{outcomes, sums};
 
 pub struct Column {
     pub title: &'static str,
@@ -51,9 +51,13 @@ impl Document {
 
     pub fn of_attacks(columns: &[Column]) -> Self {
         let mut summary = String::from(ATTACKS);
-        for column in columns {
-            let _ =
-                writeln!(summary, "- **{}**: {}", column.title, crate::scorecard::attacks(&column.records));
+        for Column { title, records, .. } in columns {
+            let [resisted, allowed, succeeded, absent] = outcomes(records);
+            let attacks = records.len();
+            let _ = writeln!(
+                summary,
+                "| {title} | {attacks} | {resisted} | {allowed} | {succeeded} | {absent} |"
+            );
         }
         let allowed = records(columns).filter_map(|record| match &record.verdict {
             Verdict::Allowed(reason) => Some(reason.as_str()),
@@ -75,8 +79,10 @@ const CHECKS: &str = "# Conformance\n\n\
 const ATTACKS: &str = "# Attacks on keys\n\n\
     `cargo run --release -p jeton-conformance -- --attacks --write docs/attacks.md` writes this summary, and\n\
     `--attacks --page FILE` the page of the site: the summary, and a row for each attack. The attacker is an application\n\
-    with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted. \"Not applicable\" (`-`):\n\
-    the module lacks a mechanism or a function that the attack needs, or refuses a step of the owner of the key.\n\n";
+    with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted. \"Allowed\": it succeeds, and\n\
+    PKCS#11 permits it unless the owner of the key forbids it; the reasons are below. \"Not applicable\" (`-`): the module\n\
+    lacks a mechanism or a function that the attack needs, or refuses a step of the owner of the key.\n\n\
+    | module | attacks | resisted | allowed | succeeded | not applicable |\n|---|--:|--:|--:|--:|--:|\n";
 
 fn records(columns: &[Column]) -> impl Iterator<Item = &Record> {
     columns.iter().flat_map(|column| &column.records)

@@ -46,6 +46,8 @@ pub enum Key {
     Edwards,
     Montgomery,
     MlDsa,
+    /// ML-DSA-44 and Ed25519. Only Jeton has it.
+    Composite,
     MlKem,
     SlhDsa,
     Aes,
@@ -256,6 +258,7 @@ fn make(session: &Session, key: Key) -> Answer<Pair> {
         Key::Edwards => pair(CKM_EC_EDWARDS_KEY_PAIR_GEN, curve(&ED25519), SIGNS),
         Key::Montgomery => pair(CKM_EC_MONTGOMERY_KEY_PAIR_GEN, curve(&X25519), (&[], &[CKA_DERIVE])),
         Key::MlDsa => pair(CKM_ML_DSA_KEY_PAIR_GEN, set(CKP_ML_DSA_44), SIGNS),
+        Key::Composite => pair(names::CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN, set(39), SIGNS),
         Key::SlhDsa => pair(CKM_SLH_DSA_KEY_PAIR_GEN, set(CKP_SLH_DSA_SHA2_128F), SIGNS),
         Key::MlKem => {
             pair(CKM_ML_KEM_KEY_PAIR_GEN, set(CKP_ML_KEM_768), (&[CKA_ENCAPSULATE], &[CKA_DECAPSULATE]))

@@ -77,18 +77,25 @@ pub fn sums(records: &[Record]) -> Vec<String> {
     sums
 }
 
-/// Returns the sums of a run of attacks, which has no other checks. A crash counts as a success of
-/// the attack, as does an attack that could not begin.
-pub fn attacks(records: &[Record]) -> String {
-    let count = |fits: fn(&Verdict) -> bool| records.iter().filter(|record| fits(&record.verdict)).count();
+/// Returns the sums of a run of attacks, which has no other checks.
+fn attacks(records: &[Record]) -> String {
+    let [resisted, allowed, succeeded, absent] = outcomes(records);
+    let all = records.len();
     format!(
-        "{} attacks: {} resisted, {} succeeded, {} allowed by the standard, {} not applicable",
-        records.len(),
-        count(|verdict| matches!(verdict, Verdict::Resisted(_))),
-        count(|verdict| matches!(verdict, Verdict::Succeeded | Verdict::Crashed(_) | Verdict::Fails(_))),
-        count(|verdict| matches!(verdict, Verdict::Allowed(_))),
-        count(|verdict| matches!(verdict, Verdict::Absent(_))),
+        "{all} attacks: {resisted} resisted, {succeeded} succeeded, {allowed} allowed by the standard, {absent} not applicable"
     )
+}
+
+/// Returns how many attacks were resisted, are allowed by the standard, succeeded, and are not
+/// applicable. A crash counts as a success of the attack, as does an attack that could not begin.
+pub fn outcomes(records: &[Record]) -> [usize; 4] {
+    let count = |fits: fn(&Verdict) -> bool| records.iter().filter(|record| fits(&record.verdict)).count();
+    [
+        count(|verdict| matches!(verdict, Verdict::Resisted(_))),
+        count(|verdict| matches!(verdict, Verdict::Allowed(_))),
+        count(|verdict| matches!(verdict, Verdict::Succeeded | Verdict::Crashed(_) | Verdict::Fails(_))),
+        count(|verdict| matches!(verdict, Verdict::Absent(_))),
+    ]
 }
 
 /// Returns the number of functions that the module implements.

@@ -16,7 +16,8 @@ use hyper_util::rt::TokioExecutor;
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Identifier, NewAccount, NewOrder, OrderStatus,
 };
-use jeton_pki::certificate::{Holder, Signer, assemble, request_tbs};
+use jeton_ca::certificate::{Holder, request_tbs};
+use jeton_pki::signer::{Signer, assemble};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;

@@ -19,9 +19,12 @@ pub enum Error {
     /// written.
     #[error(transparent)]
     Peer(#[from] jeton_peers::Error),
-    /// A certificate, a request, a CRL or an OCSP response could not be made or read.
+    /// A signature or a public key could not be made or read.
     #[error(transparent)]
     Pki(#[from] jeton_pki::Error),
+    /// A certificate, a request, a CRL or an OCSP response could not be made or read.
+    #[error(transparent)]
+    Ca(#[from] jeton_ca::Error),
     /// AWS-LC, called directly, failed.
     #[error("AWS-LC failed while {0}")]
     InProcess(&'static str),

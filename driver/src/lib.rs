@@ -21,4 +21,3 @@ pub mod tls;
 
 pub use error::{Error, Result};
 pub use jeton_client as client;
-pub use jeton_pki as pki;

@@ -86,6 +86,9 @@ fn measuring(work: fn() -> Result<()>) -> Result<ExitCode> {
 /// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
 fn report(error: &Error) -> ExitCode {
     eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
-    let is_usage = matches!(error, Error::Usage(_) | Error::Pki(jeton_pki::Error::Usage(_)));
+    let is_usage = matches!(
+        error,
+        Error::Usage(_) | Error::Pki(jeton_pki::Error::Usage(_)) | Error::Ca(jeton_ca::Error::Usage(_))
+    );
     if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

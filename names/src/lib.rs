@@ -29,6 +29,13 @@ mod source {
     pub(crate) const CKM_ML_DSA_EXTERNAL_MU_GEN: CK_MECHANISM_TYPE = 0x403b;
     pub(crate) const CKM_ML_DSA_EXTERNAL_MU: CK_MECHANISM_TYPE = 0x403c;
 
+    /// Keys and signatures of composite ML-DSA (draft-ietf-lamps-pq-composite-sigs), until the
+    /// committee gives numbers. `CKA_PARAMETER_SET` is the last number of the object identifier.
+    pub(crate) const CKK_JETON_COMPOSITE_ML_DSA: CK_KEY_TYPE = CKK_VENDOR_DEFINED | 0x4a45_0001;
+    pub(crate) const CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN: CK_MECHANISM_TYPE =
+        CKM_VENDOR_DEFINED | 0x4a45_0001;
+    pub(crate) const CKM_JETON_COMPOSITE_ML_DSA: CK_MECHANISM_TYPE = CKM_VENDOR_DEFINED | 0x4a45_0002;
+
     /// Marks a secret key that contains bytes of an unreadable key. It is 1 if the key comes from a
     /// concatenation, and 2 after other derivations that copy bytes. Only Jeton's core sets it
     /// (`src/functions/derive/guard.rs`).
@@ -48,6 +55,10 @@ mod source {
     /// The number of times that a private key could be used when it was made. Only Jeton's core
     /// sets it.
     pub(crate) const CKA_JETON_USES: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0005;
+
+    /// The type of a private key that is a share of an Ed25519 key which no token has
+    /// (`docs/split-keys.md`). No mechanism takes it.
+    pub(crate) const CKK_JETON_SHARE: CK_KEY_TYPE = CKK_VENDOR_DEFINED | 0x4a45_0002;
 }
 
 /// Defines a type of numbers, its constants, and their specification names, which begin with

@@ -3,7 +3,7 @@
 
 use cryptoki_sys::*;
 
-use crate::source::{CKM_ML_DSA_EXTERNAL_MU, CKM_ML_DSA_EXTERNAL_MU_GEN};
+use crate::source::{CKM_JETON_COMPOSITE_ML_DSA, CKM_ML_DSA_EXTERNAL_MU, CKM_ML_DSA_EXTERNAL_MU_GEN};
 use crate::structs::Parameter;
 
 /// Returns what the parameter of a mechanism is; [`Parameter::None`] for an unknown one. `fixed` is
@@ -59,6 +59,7 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         | CKM_DES3_CBC_PAD => P::Bytes,
         CKM_ML_DSA
         | CKM_ML_DSA_EXTERNAL_MU
+        | CKM_JETON_COMPOSITE_ML_DSA
         | CKM_HASH_ML_DSA_SHA224..=CKM_HASH_ML_DSA_SHAKE256
         | CKM_SLH_DSA
         | CKM_HASH_SLH_DSA_SHA224..=CKM_HASH_SLH_DSA_SHAKE256 => P::SignContext,

@@ -26,6 +26,16 @@ pub struct Layout {
     pub written: &'static [(usize, usize)],
     /// The offsets of the other fields, and what they may be.
     pub values: &'static [(usize, Value)],
+    /// The offsets of the fields with their names, for the log.
+    pub names: &'static [(usize, &'static str)],
+}
+
+impl Layout {
+    /// Returns the name of the field at this offset; that of the parameter itself if it is a
+    /// number.
+    pub fn name(&self, at: usize) -> &'static str {
+        self.names.iter().find(|(known, _)| *known == at).map_or("pParameter", |(_, name)| name)
+    }
 }
 
 /// What a field may be that is neither a pointer nor the length behind one.
@@ -233,7 +243,35 @@ macro_rules! layout {
             pointers: &pointers!($type [] $($pointers)*),
             written: &[$($($written),*)?],
             values: &[$($((offset_of!($type, $field), $value)),*)?],
+            names: &names!($type [$($((offset_of!($type, $field), stringify!($field)),)*)?] $($pointers)*),
         };
+    };
+}
+
+/// Makes the names of the fields of the pointers that [`pointers`] takes.
+macro_rules! names {
+    ($type:ident [$($done:expr,)*]) => { [$($done,)*] };
+    ($type:ident [$($done:expr,)*] $at:ident[$len:ident; $limit:expr], $($rest:tt)*) => {
+        names!($type [$($done,)*
+            (offset_of!($type, $at), stringify!($at)), (offset_of!($type, $len), stringify!($len)),] $($rest)*)
+    };
+    ($type:ident [$($done:expr,)*] random, $($rest:tt)*) => {
+        names!($type [$($done,)*
+            (offset_of!($type, RandomInfo.pClientRandom), "pClientRandom"),
+            (offset_of!($type, RandomInfo.ulClientRandomLen), "ulClientRandomLen"),
+            (offset_of!($type, RandomInfo.pServerRandom), "pServerRandom"),
+            (offset_of!($type, RandomInfo.ulServerRandomLen), "ulServerRandomLen"),
+        ] $($rest)*)
+    };
+    ($type:ident [$($done:expr,)*] $flow:ident $at:ident($len:expr; $limit:expr), $($rest:tt)*) => {
+        names!($type [$($done,)* (offset_of!($type, $at), stringify!($at)),] $($rest)*)
+    };
+    ($type:ident [$($done:expr,)*] $at:ident => $layout:ident, $($rest:tt)*) => {
+        names!($type [$($done,)* (offset_of!($type, $at), stringify!($at)),] $($rest)*)
+    };
+    ($type:ident [$($done:expr,)*] $at:ident => $layout:ident[$count:ident; $limit:expr], $($rest:tt)*) => {
+        names!($type [$($done,)*
+            (offset_of!($type, $at), stringify!($at)), (offset_of!($type, $count), stringify!($count)),] $($rest)*)
     };
 }
 
@@ -271,7 +309,7 @@ const fn bytes(at: usize, len: Len, limit: u64, flow: Flow) -> Pointer {
 
 /// A number that is no field of a struct.
 const fn single(value: &'static [(usize, Value)]) -> Layout {
-    Layout { size: size_of::<CK_ULONG>(), pointers: &[], written: &[], values: value }
+    Layout { size: size_of::<CK_ULONG>(), pointers: &[], written: &[], values: value, names: &[] }
 }
 
 const fn structs(at: usize, layout: &'static Layout, count: Count) -> Pointer {
@@ -284,6 +322,7 @@ pub static ATTRIBUTE: Layout = Layout {
     pointers: &[Pointer { at: ATTRIBUTE_VALUE, target: Target::Value(Flow::In) }],
     written: &[],
     values: &[],
+    names: &[],
 };
 
 /// `CK_ATTRIBUTE` of `C_GetAttributeValue`, which writes the value and its length. In a nested
@@ -293,6 +332,7 @@ pub static ATTRIBUTE_READ: Layout = Layout {
     pointers: &[Pointer { at: ATTRIBUTE_VALUE, target: Target::Value(Flow::Out) }],
     written: &[(ATTRIBUTE_TYPE, 8), (ATTRIBUTE_LEN, 8)],
     values: &[],
+    names: &[],
 };
 
 /// `CK_GCM_PARAMS` as in the first text of 2.40, which lacks the header's field `ulIvBits`.

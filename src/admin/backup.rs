@@ -17,14 +17,15 @@ use jeton_words::general::Threads;
 use tracing::info;
 
 use super::draft::Draft;
-use super::{Pins, TokenFile, note};
+use super::{Pins, TokenFile, label, note};
 use crate::config::Settings;
 use crate::error::Error;
 use crate::store::counter::Counter;
 use crate::store::seal::sealing_key::{self, SealingKey};
-use crate::store::seal::{self, TokenKey};
+use crate::store::seal::{TokenKey, pin_record};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
+use crate::store::sqlite::layout;
 use crate::store::{Change, Header, Role, Store, is_serial};
 use crate::token::{NewPins, Rekey, Serials, new_serial};
 
@@ -118,12 +119,12 @@ impl TokenFile {
 }
 
 impl Copy {
-    /// Writes a store that a backup contains into a new file of this directory.
+    /// Writes a store that a backup contains into a new file below this token directory.
     pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Outcome<Self> {
         if !is_serial(serial.as_bytes()) {
             return Err(Problem(format!("{serial:?} is not the serial number of a token")));
         }
-        let path = directory.join(serial).with_extension(FRESH);
+        let path = layout::path_of(directory, serial).with_extension(FRESH);
         let draft = Draft::create(path.clone()).map_err(failure(&path))?;
         std::io::copy(input, &mut draft.file()).map_err(failure(&path))?;
         Ok(Self(draft))
@@ -176,7 +177,7 @@ impl Copy {
             }
             Restore::NewSerial(pins) => renew(&mut store, &header, pins, &settings)?,
         };
-        let path = settings.token_dir.join(&facts.serial).with_extension("jeton");
+        let path = layout::path_of(&settings.token_dir, &facts.serial);
         expect_free(&settings.token_dir, &path, &facts.serial, ", or restore with a new serial number")?;
         store.close()?;
         self.0.publish(&path).map_err(failure(&path))?;
@@ -205,11 +206,11 @@ pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -
     }
     Ok(Facts {
         serial: header.serial.clone(),
-        label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
+        label: label(header),
         objects: found.objects,
         state: header.change.0,
         has_user_pin: !header.user.record.is_empty(),
-        sealing_key: seal::sealing_id(&header.so.record).map(sealing_key::text),
+        sealing_key: pin_record::sealing_id(&header.so.record).map(sealing_key::text),
         outside_cnsa2: found.outside_cnsa2,
     })
 }
@@ -220,7 +221,7 @@ fn unwrap(header: &Header, login: Login<'_>, settings: &Settings) -> Outcome<Tok
     if record.is_empty() {
         return Err(Problem("the user's PIN was never set".to_owned()));
     }
-    let sealing = match seal::sealing_id(record) {
+    let sealing = match pin_record::sealing_id(record) {
         None => None,
         Some(needed) => {
             let key = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
@@ -268,8 +269,11 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
 /// Fails if the directory has a token with this serial number, or a file that SQLite would take for
 /// a part of the new token's file. `hint` ends the message.
 pub(super) fn expect_free(directory: &Path, path: &Path, serial: &str, hint: &str) -> Outcome<()> {
-    for ending in ["jeton", "jeton-wal", "jeton-shm", "jeton-journal"] {
-        let name = path.with_extension(ending);
+    let beside =
+        ["jeton", "jeton-wal", "jeton-shm", "jeton-journal"].map(|ending| path.with_extension(ending));
+    // A flat token, also if it is damaged.
+    let flat = directory.join(serial).with_extension(layout::EXTENSION);
+    for name in beside.into_iter().chain([flat]) {
         if name.symlink_metadata().is_ok() {
             return Err(taken(&name, serial, hint));
         }

@@ -1,15 +1,16 @@
 //! A draft of a token file. Only its owner may read it, and its name is not that of a token.
 //! Dropping the draft removes the file.
 
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::file;
+use crate::store::sqlite::layout;
 
 /// Only the owner may read and write the file.
 const MODE: u32 = 0o600;
@@ -27,9 +28,7 @@ impl Draft {
     /// Creates an empty file with this name, or takes over the file of a process that was killed.
     /// Fails with `ResourceBusy` if another process uses the file.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
+        layout::make_directories(&path)?;
         let file = open(&path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -61,18 +60,25 @@ impl Draft {
         &self.file
     }
 
-    /// Gives the file its final name. Fails with `AlreadyExists` if another file has that name.
+    /// Gives the file its final name, which may be in another token's directory. Fails with
+    /// `AlreadyExists` if another file has that name.
     pub(super) fn publish(mut self, path: &Path) -> Result<()> {
+        layout::make_directories(path)?;
         self.file.sync_all()?;
         file::remove_beside(&self.path, BESIDE);
         // A link would not replace a file either, but other processes refuse a file with two names.
         match renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             // The file system does not support the flag.
             Err(Errno::INVAL) if path.symlink_metadata().is_err() => std::fs::rename(&self.path, path)?,
-            renamed => renamed?,
+            Err(reason) => {
+                layout::remove_empty_directory(path);
+                return Err(reason.into());
+            }
+            Ok(()) => {}
         }
         self.is_published = true;
-        file::sync_directory_of(path)
+        layout::remove_empty_directory(&self.path);
+        layout::sync_directories(path)
     }
 }
 
@@ -86,6 +92,7 @@ impl Drop for Draft {
         // file and then lose it.
         file::remove_beside(&self.path, BESIDE);
         let _ = std::fs::remove_file(&self.path);
+        layout::remove_empty_directory(&self.path);
     }
 }
 

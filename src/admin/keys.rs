@@ -65,6 +65,16 @@ pub fn check_public_key(attributes: &[(u64, Vec<u8>)]) -> std::result::Result<Ve
         .and_then(|parts| spki::encode(&public, &parts).map_err(Flaw::Malformed))
 }
 
+/// Returns whether two RSA moduli have a common factor.
+pub fn have_common_factor(one: &[u8], other: &[u8]) -> bool {
+    validation::have_common_factor(one, other)
+}
+
+/// Returns whether two points of secp256k1 have one secret, by their coordinates x.
+pub fn have_one_secret(one: &[u8], other: &[u8]) -> bool {
+    validation::have_one_secret(one, other)
+}
+
 fn read_public(attributes: &[(u64, Vec<u8>)]) -> Result<Attributes> {
     let mut public = Attributes::default();
     for (id, value) in attributes {

@@ -17,7 +17,6 @@
 //! move or undoes it.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use tracing::{info, warn};
 
 use super::backup::{Facts, Outcome, Problem, expect_free, facts, failure, settings};
 use super::draft::Draft;
-use super::note;
+use super::{label, note};
 use crate::config::Settings;
 use crate::error::Error;
 use crate::file;
@@ -34,14 +33,13 @@ use crate::store::counter::Counter;
 use crate::store::server::TokenServer;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
+use crate::store::sqlite::layout;
 use crate::store::{self, Change, Header, Store, permissions};
 
 /// The suffixes of the files that SQLite and Jeton make beside a token's file.
 const BESIDE: &[&str] = &["-wal", "-shm", "-lock"];
 /// The extension of a complete copy while its token moves.
 pub const MOVING: &str = "moving";
-/// The extension of a token's file.
-const TOKEN: &str = "jeton";
 /// The extension of a copy that is not complete.
 const FRESH: &str = "new";
 /// The name of the move in the audit log.
@@ -89,7 +87,7 @@ pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) ->
     if let Some((facts, _)) = finished.into_iter().find(|(facts, now)| *now == to && fits(facts)) {
         let to = match to {
             Destination::Database => stores.url.join(&facts.serial),
-            Destination::Directory => stores.file(&facts.serial, TOKEN),
+            Destination::Directory => stores.file(&facts.serial),
         };
         return Ok(Moved { facts, from: None, to });
     }
@@ -120,8 +118,9 @@ impl Stores {
         }
     }
 
-    fn file(&self, serial: &str, extension: &str) -> PathBuf {
-        self.settings.token_dir.join(serial).with_extension(extension)
+    /// Returns the path of the file that a token has after a move to the directory.
+    fn file(&self, serial: &str) -> PathBuf {
+        layout::path_of(&self.settings.token_dir, serial)
     }
 
     fn to_database(&self, fits: &dyn Fn(&Facts) -> bool) -> Outcome<Moved> {
@@ -142,10 +141,10 @@ impl Stores {
         if file.is_outdated()? {
             return Err(Problem("the file has an older format: log in to the token once".to_owned()));
         }
-        let moving = self.file(&serial, MOVING);
+        let moving = path.with_extension(MOVING);
         let mut why = None;
         let outcome = file.retire(|| {
-            let fresh = self.file(&serial, FRESH);
+            let fresh = path.with_extension(FRESH);
             let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
             file.copy(draft.path())?;
             let facts = self.check(&Detached::open(draft.path())?)?;
@@ -168,11 +167,11 @@ impl Stores {
         drop(file);
         match outcome {
             Ok(facts) => {
-                remove_file(&moving).map_err(failure(&moving))?;
+                remove_last_file(&moving).map_err(failure(&moving))?;
                 self.count(&facts)?;
                 Ok(Moved { to: self.url.join(&facts.serial), facts, from: Some(path) })
             }
-            Err(reason) => Err(self.undo(&serial, reason)),
+            Err(reason) => Err(self.undo(&moving, reason)),
         }
     }
 
@@ -180,9 +179,9 @@ impl Stores {
         let headers = self.server.list()?.into_iter().map(|header| (summary_of(&header), header));
         let found: Vec<_> = headers.filter(|(facts, _)| fits(facts)).map(|(_, header)| header).collect();
         let serial = serial_of(only(found, "the database")?)?;
-        let (path, moving) = (self.file(&serial, TOKEN), self.file(&serial, MOVING));
+        let path = self.file(&serial);
+        let (moving, fresh) = (path.with_extension(MOVING), path.with_extension(FRESH));
         let directory = &self.settings.token_dir;
-        let fresh = self.file(&serial, FRESH);
         let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
         expect_free(directory, &path, &serial, "")?;
         let (mut draft, mut done) = (Some(draft), Err(Problem("the database gave no token".to_owned())));
@@ -201,7 +200,7 @@ impl Stores {
                 let from = Some(self.url.join(&serial));
                 Ok(Moved { facts, from, to: path })
             }
-            Err(reason) => Err(self.undo(&serial, reason)),
+            Err(reason) => Err(self.undo(&moving, reason)),
         }
     }
 
@@ -238,9 +237,8 @@ impl Stores {
 
     /// Finishes or undoes a move that failed for this reason. Returns the reason. If the move had
     /// made a complete copy, the text also says where the token is now.
-    fn undo(&self, serial: &str, reason: Problem) -> Problem {
-        let moving = self.file(serial, MOVING);
-        match self.finish(serial) {
+    fn undo(&self, moving: &Path, reason: Problem) -> Problem {
+        match self.finish(moving).map(|finished| finished.map(|(_, now)| now)) {
             Ok(None) => reason,
             Ok(Some(Destination::Directory)) => {
                 Problem(format!("{reason}; the token is in the token directory"))
@@ -258,19 +256,8 @@ impl Stores {
     fn finish_all(&self) -> Outcome<Vec<(Facts, Destination)>> {
         let mut finished = Vec::new();
         let directory = &self.settings.token_dir;
-        let entries = match fs::read_dir(directory) {
-            Err(reason) if reason.kind() == ErrorKind::NotFound => return Ok(finished),
-            entries => entries.map_err(failure(directory))?,
-        };
-        for entry in entries {
-            let path = entry.map_err(failure(directory))?.path();
-            if path.extension().is_none_or(|extension| extension != MOVING) {
-                continue;
-            }
-            let copy = Detached::open(&path)?;
-            let facts = facts(&copy, &copy.header()?, None)?;
-            drop(copy);
-            if let Some(now) = self.finish(&facts.serial)? {
+        for moving in layout::files_with(directory, MOVING).map_err(failure(directory))? {
+            if let Some((facts, now)) = self.finish(&moving)? {
                 warn!(token = facts.serial, ?now, "an earlier move of this token was interrupted");
                 finished.push((facts, now));
             }
@@ -278,26 +265,29 @@ impl Stores {
         Ok(finished)
     }
 
-    /// Finishes or undoes the move of a token if it was interrupted. Returns where the token is
-    /// now; `None` if it does not move.
-    fn finish(&self, serial: &str) -> Outcome<Option<Destination>> {
-        let (path, moving) = (self.file(serial, TOKEN), self.file(serial, MOVING));
+    /// Finishes or undoes the move that made this complete copy, if it was interrupted. Returns the
+    /// token, and where it is now; `None` if there is no copy.
+    fn finish(&self, moving: &Path) -> Outcome<Option<(Facts, Destination)>> {
         if moving.symlink_metadata().is_err() {
             return Ok(None);
         }
+        let copy = Detached::open(moving)?;
+        let facts = facts(&copy, &copy.header()?, None)?;
+        drop(copy);
+        let path = moving.with_extension(layout::EXTENSION);
         // Waits until no move runs on the server: it may still commit the move of a killed process.
-        let is_committed = self.server.has(serial)?;
+        let is_committed = self.server.has(&facts.serial)?;
         if path.symlink_metadata().is_ok() {
             // The old copy of a move to the database was not removed.
-            remove_file(&moving).map_err(failure(&moving))?;
-            return Ok(Some(Destination::Directory));
+            remove_file(moving).map_err(failure(moving))?;
+            return Ok(Some((facts, Destination::Directory)));
         }
         if is_committed {
-            remove_file(&moving).map_err(failure(&moving))?;
-            return Ok(Some(Destination::Database));
+            remove_last_file(moving).map_err(failure(moving))?;
+            return Ok(Some((facts, Destination::Database)));
         }
-        name_token(&moving, &path)?;
-        Ok(Some(Destination::Directory))
+        name_token(moving, &path)?;
+        Ok(Some((facts, Destination::Directory)))
     }
 }
 
@@ -305,7 +295,7 @@ impl Stores {
 fn summary_of(header: &Header) -> Facts {
     Facts {
         serial: header.serial.clone(),
-        label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
+        label: label(header),
         objects: 0,
         state: header.change.0,
         has_user_pin: !header.user.record.is_empty(),
@@ -335,8 +325,15 @@ fn name_token(moving: &Path, path: &Path) -> Outcome<()> {
     // SQLite would apply the log of the file that had this name before.
     file::remove_beside(path, BESIDE);
     Detached::open(moving)?.close()?;
-    let named = fs::rename(moving, path).and_then(|()| file::sync_directory_of(path));
+    let named = fs::rename(moving, path).and_then(|()| layout::sync_directories(path));
     named.map_err(failure(path))
+}
+
+/// Removes the last file of a token that is in the database now.
+fn remove_last_file(path: &Path) -> std::io::Result<()> {
+    remove_file(path)?;
+    layout::remove_empty_directory(path);
+    Ok(())
 }
 
 fn remove_file(path: &Path) -> std::io::Result<()> {

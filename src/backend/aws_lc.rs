@@ -26,6 +26,7 @@ use jeton_secret::Secret;
 use crate::backend::api::{
     Curve, DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
 };
+use crate::backend::shared::composite;
 use crate::backend::shared::dh::{self as rules, Integers};
 use crate::backend::shared::point::encoding;
 use crate::error::{Error, Result};
@@ -74,6 +75,7 @@ impl Keys for KeyPairs {
             PairSpec::X25519 => xdh::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
             PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
+            PairSpec::Composite(set) => composite::generate(set, &PROVIDER),
             PairSpec::Hss { types, threads } => {
                 super::hash_based::generate(types, *threads, &digest::Digests, &random::System)
             }
@@ -103,6 +105,9 @@ impl Keys for KeyPairs {
             PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
                 elsewhere()?.keys.private(parts)
             }
+            PrivateParts::Composite { set, seed, traditional } => {
+                composite::private(set, seed, traditional, &PROVIDER)
+            }
             PrivateParts::Hss { types, key } => super::hash_based::private(types, key, &digest::Digests),
             PrivateParts::Dsa { group, value } => super::shared::dsa::private::<dh::Numbers>(group, value),
             PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
@@ -123,6 +128,9 @@ impl Keys for KeyPairs {
             PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
                 elsewhere()?.keys.public(parts)
+            }
+            PublicParts::Composite { set, ml_dsa, traditional } => {
+                composite::public(set, ml_dsa, traditional, &PROVIDER)
             }
             PublicParts::Dsa { group, value } => super::shared::dsa::public::<dh::Numbers>(group, value),
             PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),

@@ -1,22 +1,16 @@
-//! Stateful hash-based signatures (SP 800-208): HSS and LMS (RFC 8554), XMSS and XMSS^MT
-//! (RFC 8391). Written once for every backend, over the backend's hash functions.
-//!
-//! No crate is fit: `lms-signature` has one hash and one level, and `hbs-lms` and `xmss` have
-//! pre-releases only.
+//! Stateful hash-based signatures, of our own cryptography: HSS, XMSS and XMSS^MT, over the hash
+//! functions of a backend.
 
 use std::sync::Arc;
 
+use jeton_crypto::hash_based::{self, Family, HssPrivate, HssPublic, XmssPublic};
 use jeton_secret::with_wiped_frame;
 
 use crate::backend::api::{
-    Digest, Hash, HssType, PrivateKey, PrivateParts, PublicKey, PublicParts, Random, Scheme, Signer,
-    Stateful, Uses, Verifier, output,
+    Digest, HssType, Leaf, PrivateKey, PrivateParts, PublicKey, PublicParts, Random, Scheme, Signer,
+    Stateful, Uses, Verifier, failure, of_key, of_signature, output,
 };
-use crate::error::{Error, Result};
-
-mod lms;
-mod lms_private;
-mod xmss;
+use crate::error::{Error, Result, require};
 
 /// Parses a public key in the encoding of its RFC. Fails with `DataInvalid` if no parameter set has
 /// such a key.
@@ -26,9 +20,11 @@ pub(super) fn public(
     digest: &'static dyn Digest,
 ) -> Result<Arc<dyn PublicKey>> {
     let key = match family {
-        Stateful::Hss => Key::Hss(lms::Public::parse(key)?),
-        Stateful::Xmss | Stateful::XmssMt => Key::Xmss(xmss::Public::parse(family, key)?),
+        Stateful::Hss => HssPublic::parse(key).map(Key::Hss),
+        Stateful::Xmss => XmssPublic::parse(Family::Xmss, key).map(Key::Xmss),
+        Stateful::XmssMt => XmssPublic::parse(Family::XmssMt, key).map(Key::Xmss),
     };
+    let key = key.map_err(of_key)?;
     Ok(Arc::new(Public { family, key, digest }))
 }
 
@@ -38,7 +34,7 @@ pub(super) fn generate(
     digest: &dyn Digest,
     random: &dyn Random,
 ) -> Result<(PublicParts, PrivateParts)> {
-    let key = lms_private::Private::generate(types, digest, random, threads)?;
+    let key = HssPrivate::generate(types, &Leaf(digest), &Leaf(random), threads).map_err(of_key)?;
     let public = PublicParts::Stateful { family: Stateful::Hss, key: key.public() };
     Ok((public, PrivateParts::Hss { types: types.into(), key: key.encode() }))
 }
@@ -49,22 +45,22 @@ pub(super) fn private(
     key: &[u8],
     digest: &'static dyn Digest,
 ) -> Result<Arc<dyn PrivateKey>> {
-    let key = with_wiped_frame(|| lms_private::Private::parse(types, key, digest))?;
-    Ok(Arc::new(HssPrivate { key, digest }))
+    let key = with_wiped_frame(|| HssPrivate::parse(types, key, &Leaf(digest))).map_err(of_key)?;
+    Ok(Arc::new(Private { key, digest }))
 }
 
 /// Returns the number of one-time keys of an HSS key. Fails with `DataInvalid` if no parameter set
 /// has these types, or if two levels have different hashes.
 pub(crate) fn hss_uses(types: &[HssType]) -> Result<u64> {
-    Ok(lms_private::uses(&lms_private::levels(types)?))
+    hash_based::uses(types).map_err(of_key)
 }
 
-struct HssPrivate {
-    key: lms_private::Private,
+struct Private {
+    key: HssPrivate,
     digest: &'static dyn Digest,
 }
 
-impl PrivateKey for HssPrivate {
+impl PrivateKey for Private {
     fn public(&self) -> Result<PublicParts> {
         Ok(PublicParts::Stateful { family: Stateful::Hss, key: self.key.public() })
     }
@@ -78,7 +74,7 @@ impl PrivateKey for HssPrivate {
 }
 
 struct HssSigner {
-    key: Arc<HssPrivate>,
+    key: Arc<Private>,
     uses: Arc<dyn Uses>,
 }
 
@@ -90,7 +86,9 @@ impl Signer for HssSigner {
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let out = output(out, self.signature_len())?;
         let number = self.uses.take()?;
-        with_wiped_frame(|| self.key.key.sign(self.key.digest, number, input, out))
+        let Private { key, digest } = &*self.key;
+        require(number < key.uses(), Error::KeyExhausted)?;
+        with_wiped_frame(|| key.sign(&Leaf(*digest), number, input, out)).map_err(failure)
     }
 }
 
@@ -101,8 +99,8 @@ struct Public {
 }
 
 enum Key {
-    Hss(lms::Public),
-    Xmss(xmss::Public),
+    Hss(HssPublic),
+    Xmss(XmssPublic),
 }
 
 impl PublicKey for Public {
@@ -118,60 +116,11 @@ struct StatefulVerifier(Arc<Public>);
 
 impl Verifier for StatefulVerifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        match &self.0.key {
-            Key::Hss(key) => key.verify(self.0.digest, input, signature),
-            Key::Xmss(key) => key.verify(self.0.digest, input, signature),
-        }
+        let hashes = Leaf(self.0.digest);
+        let verified = match &self.0.key {
+            Key::Hss(key) => key.verify(&hashes, input, signature),
+            Key::Xmss(key) => key.verify(&hashes, input, signature),
+        };
+        verified.map_err(of_signature)
     }
-}
-
-/// The length of the longest node of a tree in bytes.
-const MAX_NODE: usize = 64;
-/// A node of a tree, or a value of a one-time key. Only its first `n` bytes have a meaning.
-type Node = [u8; MAX_NODE];
-/// The length of the longest input that is hashed in one call: two nodes of XMSS, their key and the
-/// number of the function.
-const MAX_INPUT: usize = 4 * MAX_NODE;
-
-/// A hash function whose output is cut to `n` bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct ShortHash {
-    hash: Hash,
-    /// The length of a node in bytes, at most `MAX_NODE`.
-    n: usize,
-}
-
-impl ShortHash {
-    /// Hashes the parts, which have at most `MAX_INPUT` bytes together.
-    fn of(self, digest: &dyn Digest, parts: &[&[u8]]) -> Result<Node> {
-        let (mut input, mut len) = ([0; MAX_INPUT], 0);
-        for part in parts {
-            input[len..len + part.len()].copy_from_slice(part);
-            len += part.len();
-        }
-        let mut node = [0; MAX_NODE];
-        digest.hash(self.hash, &input[..len], &mut node[..self.hash.len()])?;
-        Ok(node)
-    }
-
-    /// Hashes parts of any length.
-    fn of_long<'a>(self, digest: &dyn Digest, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Node> {
-        let (mut hasher, mut node) = (digest.start(self.hash)?, [0; MAX_NODE]);
-        parts.into_iter().try_for_each(|part| hasher.update(part))?;
-        hasher.finish(&mut node[..self.hash.len()])?;
-        Ok(node)
-    }
-}
-
-/// Splits the first `len` bytes off. Fails with `SignatureLenRange` if there are fewer.
-fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
-    let (head, tail) = rest.split_at_checked(len).ok_or(Error::SignatureLenRange)?;
-    *rest = tail;
-    Ok(head)
-}
-
-/// Reads a number of 4 bytes, as [`take`].
-fn number(rest: &mut &[u8]) -> Result<u32> {
-    let bytes = take(rest, 4)?;
-    Ok(bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }

@@ -36,6 +36,7 @@ use jeton_secret::Secret;
 use crate::backend::api::{
     Curve, DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
 };
+use crate::backend::shared::composite;
 use crate::backend::shared::dh::{self as rules, Integers};
 use crate::error::{Error, Result};
 
@@ -59,6 +60,8 @@ impl Keys for KeyPairs {
             PairSpec::Hss { types, threads } => {
                 return super::hash_based::generate(types, *threads, &digest::Digests, &random::System);
             }
+            // Each component has its own stack.
+            PairSpec::Composite(set) => return composite::generate(set, &PROVIDER),
             PairSpec::MlDsa { .. } | PairSpec::MlKem { .. } | PairSpec::SlhDsa { .. } => &LARGE,
             _ => &SMALL,
         };
@@ -70,6 +73,9 @@ impl Keys for KeyPairs {
             PrivateParts::Hss { types, key } => {
                 return super::hash_based::private(types, key, &digest::Digests);
             }
+            PrivateParts::Composite { set, seed, traditional } => {
+                return composite::private(set, seed, traditional, &PROVIDER);
+            }
             PrivateParts::MlDsa { .. } | PrivateParts::MlKem { .. } | PrivateParts::SlhDsa { .. } => &LARGE,
             _ => &SMALL,
         };
@@ -78,6 +84,9 @@ impl Keys for KeyPairs {
 
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         let stacks = match parts {
+            PublicParts::Composite { set, ml_dsa, traditional } => {
+                return composite::public(set, ml_dsa, traditional, &PROVIDER);
+            }
             PublicParts::MlDsa { .. } | PublicParts::MlKem { .. } | PublicParts::SlhDsa { .. } => &LARGE,
             _ => &SMALL,
         };
@@ -122,7 +131,7 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         PairSpec::MlDsa { set, seed } => alone(|| ml_dsa::generate(set, seed)),
         PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
         PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
-        PairSpec::Hss { .. } => Err(Error::GeneralError),
+        PairSpec::Hss { .. } | PairSpec::Composite(_) => Err(Error::GeneralError),
         PairSpec::Dsa(ref group) => alone(|| super::shared::dsa::generate::<dh::Numbers>(group)),
         PairSpec::Dh { prime, base, private_bits } => {
             alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
@@ -141,7 +150,7 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         PrivateParts::MlDsa { set, seed, key } => alone(|| ml_dsa::private(*set, seed.as_ref(), key)),
         PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
         PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
-        PrivateParts::Hss { .. } => Err(Error::GeneralError),
+        PrivateParts::Hss { .. } | PrivateParts::Composite { .. } => Err(Error::GeneralError),
         PrivateParts::Dsa { group, value } => {
             alone(|| super::shared::dsa::private::<dh::Numbers>(group, value))
         }
@@ -162,6 +171,7 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::MlDsa { set, key } => alone(|| ml_dsa::public(*set, key)),
         PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
+        PublicParts::Composite { .. } => Err(Error::GeneralError),
         PublicParts::Dsa { group, value } => {
             alone(|| super::shared::dsa::public::<dh::Numbers>(group, value))
         }

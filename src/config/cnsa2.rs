@@ -8,9 +8,10 @@
 
 use super::strict;
 use crate::backend::{Hash, Stateful};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::KeyType;
 use crate::id::value::{ML_DSA_87, ML_KEM_1024};
+use crate::mechanism::field;
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive};
 
 /// What a key of the suite must be.
@@ -98,7 +99,11 @@ pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
         }
         _ => true,
     };
-    if good { strict::check_parameter(mechanism) } else { Err(Error::MechanismParamInvalid) }
+    if good {
+        strict::check_parameter(mechanism)
+    } else {
+        Err(field::refused("the hash or the PRF (policy cnsa2)"))
+    }
 }
 
 /// CNSSP 15, annex B: "Use SHA-384 or SHA-512".

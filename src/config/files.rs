@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{File, environment, refuse};
+use super::{File, environment, refuse, token_dir};
 use crate::error::Result;
 use crate::file;
 
@@ -43,6 +43,17 @@ fn existing(machine: &Path, user: Option<PathBuf>, named: Option<PathBuf>) -> Ve
     [machine, user, named].into_iter().flatten().collect()
 }
 
+/// Returns the configuration files as one text, which [`Settings::parse`](super::Settings::parse)
+/// reads in another process. The text has the token directory, also if only `JETON_DIR` names it.
+pub fn text() -> Result<String> {
+    let mut all = combined(&files(), user_file().as_deref())?;
+    let directory = token_dir(File::of(all.clone())?.token_dir)?;
+    let directory = directory.into_os_string().into_string();
+    let directory = directory.map_err(|_| refuse("token-dir", &"this path is not UTF-8"))?;
+    all.insert("token-dir".to_owned(), directory.into());
+    Ok(all.to_string())
+}
+
 impl File {
     /// Reads the files and the parameters. Each is checked separately, so that the log names the
     /// source of a mistake.
@@ -56,6 +67,15 @@ impl File {
             };
             all.extend(table(source, &inner.to_string())?);
         }
+        Self::of(all)
+    }
+
+    /// Reads a text that another process took from its configuration.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        Self::of(table("the text of the configuration", text)?)
+    }
+
+    fn of(all: toml::Table) -> Result<Self> {
         all.try_into().map_err(|reason| refuse("configuration", &described("", &reason)))
     }
 }

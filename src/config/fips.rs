@@ -8,9 +8,10 @@
 
 pub use super::strict::{RSA_BITS, SECRET_LEN};
 use crate::backend::{AeadScheme, CipherMode, CipherScheme, Curve, Hash, Scheme};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{KeyType, mechanism_flag as does};
 use crate::mechanism::curve::{Group, NamedCurve};
+use crate::mechanism::field;
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive};
 
 /// The flags of `CK_MECHANISM_INFO` that name functions. The others describe curves.
@@ -27,7 +28,11 @@ pub fn has(mechanism: &MechanismRow) -> bool {
         Action::Cipher(CipherMode::Aead(AeadScheme::AesCcm)) => true,
         _ => false,
     };
-    !is_absent && !matches!(mechanism.key_type, Some(KeyType::ML_DSA | KeyType::SLH_DSA))
+    !is_absent
+        && !matches!(
+            mechanism.key_type,
+            Some(KeyType::ML_DSA | KeyType::SLH_DSA | KeyType::JETON_COMPOSITE_ML_DSA)
+        )
 }
 
 /// Returns whether this build has the curve.
@@ -118,7 +123,7 @@ pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
         Params::Length(len) => *len >= 4,
         _ => true,
     };
-    if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    if good { Ok(()) } else { Err(field::refused("a field that no approved service has (docs/fips.md)")) }
 }
 
 /// Returns whether a secret key of this length in bytes may be used. The module has no AES-192 in

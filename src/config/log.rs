@@ -1,12 +1,12 @@
-//! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level and its
-//! file.
+//! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level, and its
+//! file or its syslog.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fmt::{Debug, Write as _};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
 use super::LogRules;
+use crate::audit::syslog::Syslog;
 use crate::file;
 use crate::sync::lock;
 
@@ -39,7 +40,15 @@ const MOST: usize = 1024;
 /// The largest number of functions of which a count knows that a line named them.
 const MOST_FUNCTIONS: usize = 128;
 
-static LOG: Mutex<Log> = Mutex::new(Log { level: DEFAULT, file: None, counts: None });
+/// The facility `daemon` (RFC 5424, 6.2.1).
+const FACILITY: u32 = 3;
+/// The end of the path of the socket on which journald takes messages with fields
+/// (systemd.journal-fields(7), sd_journal_send(3)).
+const JOURNAL: &str = "systemd/journal/socket";
+/// The fields of a line that a message for journald has as fields of its own.
+const FIELDS: [&str; 3] = ["token", "function", "client"];
+
+static LOG: Mutex<Log> = Mutex::new(Log { level: DEFAULT, file: None, syslog: None, counts: None });
 static INSTALLED: Once = Once::new();
 thread_local! {
     static CLIENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
@@ -48,8 +57,9 @@ thread_local! {
 
 struct Log {
     level: LevelFilter,
-    /// The log goes to standard error if this is `None`.
+    /// The log goes to standard error if there is neither a file nor a syslog.
     file: Option<Arc<File>>,
+    syslog: Option<Arc<Syslog>>,
     counts: Option<Counts>,
 }
 
@@ -70,8 +80,8 @@ pub(crate) fn release() {
     let _ = HELD.try_with(Cell::take);
 }
 
-/// Sets the level and the file of the log. Fails if the level is unknown or the file cannot be
-/// opened.
+/// Sets the level of the log, and where it goes. Fails if the level is unknown, if there are a file
+/// and a syslog, or if the file cannot be opened.
 pub(super) fn start(rules: &LogRules) -> Result<(), String> {
     let level = match &rules.level {
         Some(name) => LevelFilter::from_str(name).map_err(|_| format!("unknown level {name:?}"))?,
@@ -84,9 +94,14 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
         }
         None => None,
     };
+    let syslog = match &rules.syslog {
+        Some(_) if file.is_some() => return Err("choose one of file and syslog".to_owned()),
+        Some(path) => Some(Syslog::new(path.clone()).map_err(|reason| format!("syslog: {reason}"))?),
+        None => None,
+    };
     install();
     let mut log = lock(&LOG);
-    (log.level, log.file) = (level, file.map(Arc::new));
+    (log.level, log.file, log.syslog) = (level, file.map(Arc::new), syslog.map(Arc::new));
     drop(log);
     rebuild_interest_cache();
     Ok(())
@@ -98,7 +113,7 @@ pub(super) fn install() {
     INSTALLED.call_once(|| {
         let lines = tracing_subscriber::fmt::layer().with_writer(|| Sink).with_ansi(false);
         let _ = tracing::subscriber::set_global_default(
-            Registry::default().with(Threshold).with(Few).with(lines),
+            Registry::default().with(Threshold).with(Few).with(lines).with(ToSyslog),
         );
     });
 }
@@ -252,37 +267,110 @@ impl Dropped {
         let what = "too many lines from one place";
         let _ = write!(line, " {level:>5} {target}: {what} dropped={count} line={line_of_code}");
         let _ = client.iter().try_for_each(|client| write!(line, " client={client:?}"));
+        let syslog = lock(&LOG).syslog.clone();
         // There is no other place for the reason why a log cannot be written.
-        let _ = Sink.write(line.as_bytes());
+        let _ = match syslog {
+            Some(syslog) => syslog.send_line(priority(level), escaped(&line).trim_end().as_bytes()),
+            None => Sink.write(line.as_bytes()).map(drop),
+        };
     }
 }
 
-/// Writes to the current log file, or to standard error. Holds no lock meanwhile, because a fork
-/// waits for the locks: neither ours, nor the standard library's for standard error.
+/// Sends each event to the syslog, if the log goes there.
+struct ToSyslog;
+
+impl<S: Subscriber> Layer<S> for ToSyslog {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let Some(syslog) = lock(&LOG).syslog.clone() else { return };
+        let place = event.metadata();
+        let mut line = Line::default();
+        event.record(&mut line);
+        let text = format!("{}: {}", place.target(), line.text());
+        let text = escaped(&text);
+        let sent = match syslog.path.ends_with(JOURNAL) {
+            true => syslog.send_message(line.for_journal(text.trim_end(), place.level()).as_bytes()),
+            false => syslog.send_line(priority(place.level()), text.trim_end().as_bytes()),
+        };
+        if sent.is_err() {
+            // A line that the daemon does not take is not lost where somebody reads this.
+            let _ = put(io::stderr().as_fd(), text.as_bytes());
+        }
+    }
+}
+
+/// The message and the other fields of an event.
+#[derive(Default)]
+struct Line {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+}
+
+impl Line {
+    fn put(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            name => self.fields.push((name, value)),
+        }
+    }
+
+    fn text(&self) -> String {
+        let fields = self.fields.iter().map(|(name, value)| format!(" {name}={value}"));
+        [self.message.clone()].into_iter().chain(fields).collect()
+    }
+
+    /// Returns the message for journald. No value has a line break, so each field is a line.
+    fn for_journal(&self, text: &str, level: &Level) -> String {
+        let severity = priority(level) % 8;
+        let mut message = format!(
+            "MESSAGE={text}\nPRIORITY={severity}\nSYSLOG_FACILITY={FACILITY}\nSYSLOG_IDENTIFIER=jeton\n"
+        );
+        let own = CLIENT.with_borrow(Clone::clone).map(|client| ("client", client.to_string()));
+        let named = |name| self.fields.iter().chain(&own).find(|(known, _)| *known == name);
+        for (name, value) in FIELDS.into_iter().filter_map(named) {
+            message += &format!("{}={}", name.to_uppercase(), escaped(value));
+        }
+        message
+    }
+}
+
+/// Returns the priority of a line: the facility, and the severity of RFC 5424, 6.2.1.
+fn priority(level: &Level) -> u32 {
+    let severity = match *level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    };
+    8 * FACILITY + severity
+}
+
+/// Writes to the current log file, or to standard error; nothing if the log goes to the syslog.
+/// Holds no lock meanwhile, because a fork waits for the locks: neither ours, nor the standard
+/// library's for standard error.
 struct Sink;
 
 impl Write for Sink {
     /// Writes one event as one line. Control characters are escaped, so that a value with a line
     /// break cannot imitate another line.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        let line = escaped(&String::from_utf8_lossy(event));
-        let file = lock(&LOG).file.clone();
-        let standard = io::stderr();
-        let to = file.as_deref().map_or(standard.as_fd(), File::as_fd);
-        let mut rest = line.as_bytes();
-        // The host may have closed standard error.
-        if let Err(reason) = file::expect_appendable(to, rest.len())
-            && reason.kind() == io::ErrorKind::FileTooLarge
-        {
-            return Err(reason);
-        }
-        while !rest.is_empty() {
-            match rustix::io::retry_on_intr(|| rustix::io::write(to, rest)) {
-                // The host closed standard error.
-                Ok(0) | Err(Errno::BADF) => break,
-                Ok(written) => rest = &rest[written..],
-                Err(reason) => return Err(reason.into()),
-            }
+        let (file, syslog) = {
+            let log = lock(&LOG);
+            (log.file.clone(), log.syslog.is_some())
+        };
+        if !syslog {
+            let line = escaped(&String::from_utf8_lossy(event));
+            let standard = io::stderr();
+            put(file.as_deref().map_or(standard.as_fd(), File::as_fd), line.as_bytes())?;
         }
         Ok(event.len())
     }
@@ -290,6 +378,25 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Writes all bytes to a file, or to standard error, which the host may have closed.
+fn put(to: BorrowedFd<'_>, mut rest: &[u8]) -> io::Result<()> {
+    // The host may have closed standard error.
+    if let Err(reason) = file::expect_appendable(to, rest.len())
+        && reason.kind() == io::ErrorKind::FileTooLarge
+    {
+        return Err(reason);
+    }
+    while !rest.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(to, rest)) {
+            // The host closed standard error.
+            Ok(0) | Err(Errno::BADF) => break,
+            Ok(written) => rest = &rest[written..],
+            Err(reason) => return Err(reason.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the text of an event as one line.

@@ -9,8 +9,9 @@
 //! security tokens" (2010); NIST SP 800-38C, -38D, -57, -131A; FIPS 186-5.
 
 use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
+use crate::mechanism::field;
 use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping, is_block_cipher};
 use crate::mechanism::{
     Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive, Standing, row_of,
@@ -134,7 +135,12 @@ pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
         (_, Params::Ike1Extended { prf, .. } | Params::Ike2PrfPlus { prf, .. }) => !is_block_cipher(*prf),
         _ => true,
     };
-    if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    let refused = || match &mechanism.params {
+        Params::Pss { .. } => field::refused("hashAlg, mgf (policy strict)"),
+        Params::Length(_) => field::refused("CK_MAC_GENERAL_PARAMS (policy strict)"),
+        _ => field::refused("prfMechanism (policy strict)"),
+    };
+    if good { Ok(()) } else { Err(refused()) }
 }
 
 /// Fails with `MechanismParamInvalid` if an authenticated cipher has a short tag or a short nonce.
@@ -143,5 +149,5 @@ pub fn check_aead(scheme: AeadScheme, nonce_len: usize, tag_len: usize) -> Resul
         AeadScheme::AesGcm => tag_len >= GCM_TAG && nonce_len >= GCM_IV,
         _ => tag_len >= CODE,
     };
-    if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    if good { Ok(()) } else { Err(field::refused("the lengths of the tag and the nonce (policy strict)")) }
 }

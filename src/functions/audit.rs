@@ -252,6 +252,7 @@ fn note(
         names,
         attributes: call.attributes.iter().map(A::to_string).collect(),
         result,
+        ..Record::default()
     });
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A process that works for itself has no limits here.
 
-use crate::backend::PairSpec;
+use crate::backend::{PairSpec, Traditional};
 use crate::error::{Error, Result};
 use crate::gate::{Gate, Permit};
 use crate::object::policy::Login;
@@ -64,6 +64,10 @@ impl Cost {
         match spec {
             PairSpec::Rsa { bits, .. } if *bits > RSA_BITS => Self::Minutes,
             PairSpec::Rsa { .. } | PairSpec::SlhDsa { .. } => Self::Seconds,
+            PairSpec::Composite(set) => match set.traditional {
+                Traditional::RsaPkcs1(_) | Traditional::RsaPss(_) => Self::Seconds,
+                _ => Self::Little,
+            },
             PairSpec::Hss { .. } => Self::Minutes,
             _ => Self::Little,
         }

@@ -17,6 +17,7 @@ use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params, row_o
 use crate::object::attribute::ObjectTypes;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
+use crate::object::required::{SIZES, refused};
 use crate::object::template::Template;
 use crate::object::{Attributes, Object, fips, key, make};
 use crate::session::{Usage, strong_enough, usable};
@@ -120,7 +121,8 @@ impl Module {
         // a length "that key type must have a well-defined length".
         let key_type = attributes.number(A::KEY_TYPE).map(KeyType);
         if work.wanted.is_none() && derivation.needs_len() && key_type.is_some_and(key::has_lengths) {
-            return Err(Error::TemplateIncomplete);
+            let clause = "the section of the mechanism: the key type has several lengths";
+            return Err(refused(A::VALUE_LEN, None, clause, Error::TemplateIncomplete));
         }
         let (secret, cut) = {
             let _permit = work.admit(work.wanted.unwrap_or(0))?;
@@ -144,7 +146,8 @@ impl Module {
 fn parse_len(len: Option<u64>) -> Result<Option<usize>> {
     let Some(len) = len else { return Ok(None) };
     let len = usize::try_from(len).ok().filter(|len| (1..=MAX_DERIVED).contains(len));
-    len.map(Some).ok_or(Error::KeySizeRange)
+    let size = Some(size_of::<std::ffi::c_ulong>());
+    len.map(Some).ok_or_else(|| refused(A::VALUE_LEN, size, SIZES, Error::KeySizeRange))
 }
 
 /// The inputs of a derivation.

@@ -15,6 +15,7 @@ use crate::mechanism::{Action, Derivation, Mechanism, Params, row_of};
 use crate::object::key_type::{ec, set};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
+use crate::object::required::refused_in;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make};
@@ -258,7 +259,11 @@ fn make_received(
     let origin = Origin { forced, extractable: true, sensitive, history, key_type };
     let attributes = token.receive(template, &origin, (&[forced], Source::Agreed), rights)?;
     let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
-    if is_secret { Ok(attributes) } else { Err(Error::TemplateInconsistent) }
+    if is_secret {
+        return Ok(attributes);
+    }
+    let clause = "C_EncapsulateKey and C_DecapsulateKey: the key is a secret key";
+    Err(refused_in(&attributes, A::CLASS, clause, Error::TemplateInconsistent))
 }
 
 fn ciphertext_len(mechanism: &Mechanism, public: &Object) -> Result<usize> {

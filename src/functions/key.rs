@@ -20,6 +20,7 @@ use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params, row_of};
 use crate::object::policy::Rights;
+use crate::object::required::{SIZES, refused, refused_in};
 use crate::object::template::Template;
 use crate::object::value::native;
 use crate::object::{Attributes, attribute, key, make, parameters};
@@ -80,7 +81,8 @@ impl Module {
         let attributes = make::generate(template, ObjectClass::DOMAIN_PARAMETERS, key_type, rights)?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
-        in_range(row_of(mechanism.info), bits)?;
+        in_range(row_of(mechanism.info), bits)
+            .map_err(|error| refused_in(&attributes, A::PRIME_BITS, SIZES, error))?;
         let _permit = Cost::Minutes.admit(&token)?.wait();
         let made = parameters::generate(attributes, key_type, bits as usize, token.provider())?;
         token.insert(rights, session, made)
@@ -108,8 +110,9 @@ impl Module {
             }
             let spec = key::pair_spec(&public, &private)?;
             if let PairSpec::Rsa { bits, .. } = spec {
-                in_range(row_of(mechanism.info), bits as u64)?;
-                token.settings.check_rsa_bits(bits as u64)?;
+                let refused = |error| refused_in(&public, A::MODULUS_BITS, SIZES, error);
+                in_range(row_of(mechanism.info), bits as u64).map_err(refused)?;
+                token.settings.check_rsa_bits(bits as u64).map_err(refused)?;
             }
             // A new RSA key has no modulus yet. One in the template is refused below.
             if !public.has(A::MODULUS) {
@@ -132,7 +135,10 @@ impl Module {
                     let parts = parts.map_err(|error| match (&spec, error) {
                         // PKCS#11 3.2, "PKCS #1 RSA key pair generation": an exponent that cannot
                         // be used.
-                        (PairSpec::Rsa { .. }, Error::DataInvalid) => Error::TemplateInconsistent,
+                        (PairSpec::Rsa { .. }, Error::DataInvalid) => {
+                            let clause = "PKCS #1 RSA key pair generation";
+                            refused_in(&public, A::PUBLIC_EXPONENT, clause, Error::TemplateInconsistent)
+                        }
                         (_, error) => key::refused(error),
                     })?;
                     make::put_pair(public, private, parts, id)
@@ -186,8 +192,10 @@ fn secret(provider: &Provider, mechanism: &MechanismRow, len: u64) -> Result<Sec
     if key_type == KeyType::HOTP {
         in_range(mechanism, len)?;
     }
-    let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
-    require(attribute::len_fits(key_type, len), Error::KeySizeRange)?;
+    let len = usize::try_from(len).ok();
+    let len = len.filter(|len| *len <= MAX_SECRET && attribute::len_fits(key_type, *len));
+    let size = Some(size_of::<std::ffi::c_ulong>());
+    let len = len.ok_or_else(|| refused(A::VALUE_LEN, size, SIZES, Error::KeySizeRange))?;
     let mut secret = provider.random.secret(len)?;
     key::form_secret(key_type, &mut secret);
     Ok(secret)

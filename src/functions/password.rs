@@ -3,11 +3,13 @@
 use jeton_secret::Secret;
 
 use super::cost::Cost;
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::mechanism::field;
 use crate::mechanism::{Mechanism, Params};
 use crate::object::attribute::{self, ObjectTypes};
 use crate::object::policy::Rights;
+use crate::object::required::{SIZES, refused};
 use crate::object::template::Template;
 use crate::object::value::number;
 use crate::object::{Attributes, make};
@@ -26,13 +28,19 @@ pub(super) fn generate(
     mechanism: &Mechanism,
     template: &Template<'_>,
 ) -> Result<Attributes> {
-    let key_type = template.bytes(A::KEY_TYPE).ok_or(Error::TemplateIncomplete)?;
-    let key_type = KeyType(number(key_type)?);
-    ObjectTypes::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
+    const CLAUSE: &str = "PKCS #5 PBKDF2 key generation: CKA_KEY_TYPE";
+    let bytes = template.bytes(A::KEY_TYPE);
+    let refused_type = |error| refused(A::KEY_TYPE, bytes.map(<[u8]>::len), CLAUSE, error);
+    let key_type = bytes.ok_or_else(|| refused_type(Error::TemplateIncomplete))?;
+    let key_type = KeyType(number(key_type).map_err(refused_type)?);
+    ObjectTypes::of(ObjectClass::SECRET_KEY, Some(key_type.0))
+        .ok_or_else(|| refused_type(Error::AttributeValueInvalid))?;
     let value = |len| {
         let len =
             usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && attribute::len_fits(key_type, *len));
-        stretch(token, &mechanism.params, len.ok_or(Error::KeySizeRange)?)
+        let size = Some(size_of::<std::ffi::c_ulong>());
+        let len = len.ok_or_else(|| refused(A::VALUE_LEN, size, SIZES, Error::KeySizeRange))?;
+        stretch(token, &mechanism.params, len)
     };
     // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted". The
     // attribute rules contain that length as the default.
@@ -44,7 +52,9 @@ fn stretch(token: &ClientToken, params: &Params, len: usize) -> Result<Secret> {
         return Err(Error::MechanismParamInvalid);
     };
     let blocks = len.div_ceil(hash.len()) as u64;
-    require(blocks * u64::from(*iterations) <= MAX_WORK, Error::MechanismParamInvalid)?;
+    if blocks * u64::from(*iterations) > MAX_WORK {
+        return Err(field::refused("iterations: too many for the length of the key"));
+    }
     let _permit = Cost::of_pbkdf2(blocks, *iterations, salt.len()).admit(token)?.wait();
     let mut out = Secret::zeroed(len);
     token.provider().macs.pbkdf2(*hash, &password.0, salt, *iterations, &mut out)?;

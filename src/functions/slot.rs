@@ -16,7 +16,7 @@ use crate::config::PinRules;
 use crate::error::{Error, Result, require};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
 use crate::store::Change;
-use crate::store::seal::{self, PinMark};
+use crate::store::seal::pin_record::{self, PinMark};
 use crate::sync::lock;
 use crate::token::{Token, fits, new_serial};
 
@@ -184,7 +184,7 @@ impl Module {
         let Some(known) = state.known(slot)? else { return Ok(None) };
         let header = known.header(&state)?;
         let role = role(user);
-        seal::pin_mark(&header.serial, role, &header.pin(role).record, state.settings.provider)
+        pin_record::pin_mark(&header.serial, role, &header.pin(role).record, state.settings.provider)
     }
 
     /// Creates a token in the free slot. The slot keeps its number, and a new free slot follows.
@@ -192,7 +192,12 @@ impl Module {
         let state = self.state()?;
         fits(so_pin, &state.settings.pins)?;
         let header = Token::header(new_serial()?, slot.0, *label, so_pin, &state.settings, Change(1))?;
-        let _list = state.lock_list();
+        let list = state.lock_list();
+        if let Some(most) = state.settings.most_tokens {
+            state.scan(&list)?;
+            let tokens = lock(&state.slots).iter().filter(|known| known.token.is_some()).count();
+            require(tokens < most, Error::DeviceMemory)?;
+        }
         if !lock(&state.slots).iter().any(|known| known.id == slot && known.token.is_none()) {
             return Err(Error::SlotIdInvalid);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader};
+use jeton_crypto::padding;
 use jeton_secret::{Secret, with_wiped_frame};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::warn;
@@ -13,7 +14,7 @@ use super::audit::Call;
 use super::derive::{check_form, protects, state};
 use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
-use crate::backend::{CipherScheme, Direction, Encryption, padding};
+use crate::backend::{CipherScheme, Direction, Encryption};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::Nonce;

@@ -15,6 +15,7 @@ use crate::config::strict::check_aead;
 use crate::error::{Error, Result, require};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
+use crate::mechanism::field;
 use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::{Generator, MessageParams};
 use crate::object::make::Cut;
@@ -98,7 +99,7 @@ impl Module {
 /// Counters are therefore refused.
 fn generate_nonce(token: &Token, params: &mut MessageParams) -> Result<()> {
     if let Generator::Counter | Generator::CounterXor = params.generator() {
-        return Err(Error::MechanismParamInvalid);
+        return Err(field::refused("ivGenerator, nonceGenerator: a counter would start again"));
     }
     Nonces::default().generate(token.provider().random, params)
 }

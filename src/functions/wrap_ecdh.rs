@@ -10,6 +10,7 @@ use super::derive::stretch;
 use super::wrap_aes::kwp;
 use crate::backend::{CipherScheme, Direction, PrivateKey};
 use crate::error::{Error, Result, require};
+use crate::mechanism::field;
 use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm, row_of};
 use crate::object::key_type::ec;
 use crate::object::{Attributes, Object, key};
@@ -91,7 +92,10 @@ impl<'a> Agreement<'a> {
         match self.kdf {
             Some(kdf) => stretch(token.provider(), kdf, &secret, self.shared, self.aes_len),
             // The shared secret of P-224 has 28 bytes, and an AES key may have 32.
-            None => secret.get(..self.aes_len).map(Secret::from).ok_or(Error::MechanismParamInvalid),
+            None => {
+                let key = secret.get(..self.aes_len).map(Secret::from);
+                key.ok_or_else(|| field::refused("ulAESKeyBits: more than the shared secret has"))
+            }
         }
     }
 

@@ -291,6 +291,7 @@ pub enum Primitive {
     MlDsaMu,
     /// HashML-DSA. The row or the parameter names the hash.
     HashMlDsa,
+    Composite,
     SlhDsa,
     /// HashSLH-DSA. The row or the parameter names the hash.
     HashSlhDsa,

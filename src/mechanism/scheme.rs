@@ -3,7 +3,7 @@
 //! Each function fails with `MechanismInvalid` if it does not serve the row's [`Action`]. It fails
 //! with `MechanismParamInvalid` if the parameter does not fit the row.
 
-use super::{Action, Asymmetric, MacFunction, Mechanism, Params, Primitive, row_of};
+use super::{Action, Asymmetric, MacFunction, Mechanism, Params, Primitive, field, row_of};
 use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};
 use crate::error::{Error, Result};
 
@@ -109,10 +109,11 @@ fn post_quantum(primitive: Primitive, row: Option<Hash>, params: &Params) -> Res
         // PKCS#11 3.3, "ExternalMu-ML-DSA Signature": "ulContextLen will be zero". The mu has the
         // context.
         (Primitive::MlDsaMu, None) if context.is_empty() => Scheme::MlDsaMu { deterministic },
+        (Primitive::Composite, None) => Scheme::Composite { context, deterministic },
         (Primitive::SlhDsa, None) | (Primitive::HashSlhDsa, Some(_)) => {
             Scheme::SlhDsa { hash, context, deterministic }
         }
-        _ => return Err(Error::MechanismParamInvalid),
+        _ => return Err(field::refused("hash, ulContextLen")),
     };
     Ok((scheme, row))
 }

@@ -10,11 +10,12 @@ use tracing::warn;
 
 use super::attribute::{self, Default, ObjectTypes};
 use super::key_type::{KeyTypeRow, stateful};
+use super::required::refused_in;
 use super::value::Value;
 use super::{Attributes, clock, key, spki};
 use crate::backend::{Direction, Hash, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, MechanismType};
+use crate::id::{AttributeType as A, KeyType, MechanismType};
 use crate::mechanism::rule;
 
 /// The length of a check value in bytes (PKCS#11 3.2, "Secret key objects", "Certificate objects").
@@ -29,6 +30,7 @@ pub(crate) fn is(id: A, object_type: ObjectTypes) -> bool {
         id,
         A::CHECK_VALUE
             | A::PUBLIC_KEY_INFO
+            | A::EC_POINT
             | A::OBJECT_VALIDATION_FLAGS
             | A::HSS_KEYS_REMAINING
             | A::NAME_HASH_ALGORITHM
@@ -81,9 +83,10 @@ pub(crate) fn value(
 /// Checks that the template's value of a computed attribute equals the computed value; an empty
 /// value is ignored. PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects"
 /// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
-/// chooses its value.
+/// chooses its value. That of a share is not checked either: no value here gives its public key.
 pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
-    let is_of_pair = object_type.is_key() && !object_type.is_secret();
+    let is_share = attributes.number(A::KEY_TYPE) == Some(KeyType::JETON_SHARE.0);
+    let is_of_pair = object_type.is_key() && !object_type.is_secret() && !is_share;
     for id in VERIFIED.into_iter().filter(|id| *id != A::PUBLIC_KEY_INFO || is_of_pair) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
         if !is(id, object_type) {
@@ -96,7 +99,10 @@ pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider
                 warn!(attribute = %id, "a key with bytes of an unreadable key has no check value");
                 return Err(Error::AttributeValueInvalid);
             }
-            _ => return Err(Error::AttributeValueInvalid),
+            _ => {
+                let clause = "Key objects: the token computes another value";
+                return Err(refused_in(attributes, id, clause, Error::AttributeValueInvalid));
+            }
         }
     }
     Ok(())
@@ -165,7 +171,7 @@ mod tests {
             \xaf\x02\x1a\x68\xf7\x07\x51\x1a";
         let mut stored = Attributes::default();
         stored.put(A::CLASS, Value::Number(crate::id::ObjectClass::PUBLIC_KEY.0));
-        stored.put(A::KEY_TYPE, Value::Number(crate::id::KeyType::EC_EDWARDS.0));
+        stored.put(A::KEY_TYPE, Value::Number(KeyType::EC_EDWARDS.0));
         stored.put(A::EC_PARAMS, Value::Bytes([0x06, 0x03, 0x2b, 0x65, 0x70][..].into()));
         stored.put(A::EC_POINT, Value::Bytes([&[4, 32], &point[..]].concat()[..].into()));
         stored.put(A::PUBLIC_KEY_INFO, Value::Bytes(Secret::default()));

@@ -6,7 +6,7 @@ use tracing::warn;
 use super::Attributes;
 use super::attribute::ObjectTypes;
 use super::key_type::KeyTypeRow;
-use super::required::{self, bytes, value};
+use super::required::{self, CREATING, SIZES, bytes, refused_in, value};
 use super::validation::{self, Flaw};
 use super::value::Value;
 use crate::backend::{PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaPrivate};
@@ -31,7 +31,8 @@ pub(crate) fn usages(class: ObjectClass) -> &'static [A] {
 
 /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
 pub(crate) fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {
-    (KeyTypeRow::of_object(public)?.pair_spec)(public, private)
+    let row = KeyTypeRow::of_object(public)?;
+    (row.pair_spec)(public, private).map_err(|error| refused_in(public, row.size, SIZES, error))
 }
 
 /// Returns the parts of a public key object. Fails with `AttributeValueInvalid` if an attribute is
@@ -55,6 +56,9 @@ pub(crate) fn public_half(
     provider.keys.private(&private_parts(attributes)?)?.public()
 }
 
+/// The attribute that the log names if a key cannot be used: the first that the key has.
+const MAIN: [A; 3] = [A::MODULUS, A::EC_POINT, A::VALUE];
+
 /// Checks that the backend accepts a created key, and normalises its attributes. A curve becomes
 /// its object identifier. A point becomes a DER octet string. An ML-DSA or ML-KEM key is expanded
 /// from its seed.
@@ -68,17 +72,19 @@ pub(crate) fn check(
         let len = value(attributes)?.len();
         (row.check_secret)(attributes)?;
         if !(row.len_fits)(len) {
-            return Err(required::refused(A::VALUE, Error::AttributeValueInvalid));
+            return Err(refused_in(attributes, A::VALUE, SIZES, Error::AttributeValueInvalid));
         }
         attributes.put(A::VALUE_LEN, Value::Number(len as u64));
         return Ok(());
     }
     let has_curve = attributes.has(A::EC_PARAMS);
+    let main = MAIN.into_iter().find(|id| attributes.has(*id)).unwrap_or(A::VALUE);
+    let len = attributes.bytes(main).map(<[u8]>::len);
     let refused = |error| match error {
         // The build has no library with this curve or this type of key.
         Error::MechanismInvalid if has_curve => Error::CurveNotSupported,
         Error::MechanismInvalid => Error::AttributeValueInvalid,
-        other => refused(other),
+        other => required::refused(main, len, CREATING, refused(other)),
     };
     if object_type.is_hidden() {
         (row.prepare)(attributes, provider)?;

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::rule::Structure;
 
+mod composite;
 mod dh;
 mod dsa;
 pub(crate) mod ec;
@@ -27,6 +28,7 @@ mod ml_kem;
 pub(crate) mod rsa;
 mod secret;
 pub(crate) mod set;
+mod share;
 mod slh_dsa;
 pub(crate) mod stateful;
 
@@ -34,6 +36,7 @@ pub(super) const FAMILIES: &[Family] = &[
     rsa::FAMILY,
     ec::FAMILY,
     ml_dsa::FAMILY,
+    composite::FAMILY,
     ml_kem::FAMILY,
     slh_dsa::FAMILY,
     stateful::FAMILY,
@@ -41,6 +44,7 @@ pub(super) const FAMILIES: &[Family] = &[
     dh::FAMILY,
     dsa::FAMILY,
     hotp::FAMILY,
+    share::FAMILY,
 ];
 
 /// Key types that have a file in common, and the rules of the attributes that only they have.
@@ -65,6 +69,8 @@ pub(crate) struct KeyTypeRow {
     pub(super) parameters: ObjectTypes,
     /// The usage attributes that are true by default.
     pub(crate) uses: &'static [A],
+    /// The attribute that says the size, the curve or the parameter set of a new key.
+    pub(crate) size: A,
     /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
     pub(super) pair_spec: for<'a> fn(&'a Attributes, &Attributes) -> Result<PairSpec<'a>>,
     pub(super) public_parts: fn(&Attributes) -> Result<PublicParts>,
@@ -123,6 +129,7 @@ impl KeyTypeRow {
         otp: ObjectTypes::NONE,
         parameters: ObjectTypes::NONE,
         uses: &[],
+        size: A::VALUE_LEN,
         pair_spec: |_, _| Err(Error::MechanismInvalid),
         public_parts: |_| Err(Error::KeyTypeInconsistent),
         private_parts: |_| Err(Error::KeyTypeInconsistent),
@@ -149,15 +156,24 @@ impl KeyTypeRow {
     };
 
     pub(super) fn of(key_type: KeyType) -> &'static Self {
-        static BY_NUMBER: [&KeyTypeRow; 0x50] = {
-            let (mut rows, mut at) = ([&KeyTypeRow::BASE; 0x50], 0);
+        /// The numbers of the standard are below. Those of Jeton have the places from here.
+        const OWN: usize = 0x50;
+        const fn place(key_type: KeyType) -> usize {
+            match key_type {
+                KeyType::JETON_COMPOSITE_ML_DSA => OWN,
+                KeyType::JETON_SHARE => OWN + 1,
+                KeyType(number) => number as usize,
+            }
+        }
+        static BY_NUMBER: [&KeyTypeRow; OWN + 2] = {
+            let (mut rows, mut at) = ([&KeyTypeRow::BASE; OWN + 2], 0);
             while at < ROWS.len() {
-                rows[ROWS[at].key_type.0 as usize] = ROWS[at];
+                rows[place(ROWS[at].key_type)] = ROWS[at];
                 at += 1;
             }
             rows
         };
-        let row = usize::try_from(key_type.0).ok().and_then(|number| BY_NUMBER.get(number));
+        let row = BY_NUMBER.get(place(key_type)).filter(|row| row.key_type == key_type);
         row.copied().unwrap_or(&Self::BASE)
     }
 

@@ -10,7 +10,7 @@ use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Ru
 use super::bits::{Bits, Flag};
 use super::key_type::KeyTypeRow;
 use super::policy::{Login, Rights};
-use super::required::refused;
+use super::required::{BY_SO, CONFLICT, CREATING, SIZES, refused, refused_given, refused_in};
 use super::template::{Given, Raw, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
@@ -18,6 +18,11 @@ use super::{Attributes, Object, built_in, key, kind_of, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
+
+/// The clause about an attribute that the object cannot have.
+const MISPLACED: &str = "Objects: the object has no such attribute";
+/// The clause about the template that another key forces upon a new one.
+const FORCED: &str = "CKA_UNWRAP_TEMPLATE, CKA_DERIVE_TEMPLATE: the other key forces another value";
 
 /// The kind of function that uses a template.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,7 +88,7 @@ pub(crate) fn generate_secret(
 ) -> Result<Attributes> {
     let mut attributes = generate(template, attribute::secret_class(key_type), key_type, rights)?;
     (KeyTypeRow::of(key_type).check_secret)(&mut attributes)?;
-    let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
+    let len = value_len(&attributes)?;
     attributes.put(A::VALUE, Value::Bytes(value(len)?));
     finish(attributes, mechanism)
 }
@@ -93,9 +98,14 @@ pub(crate) fn generate_secret(
 pub(crate) fn secret_len(attributes: &mut Attributes) -> Result<usize> {
     let row = KeyTypeRow::of_object(attributes)?;
     (row.check_secret)(attributes)?;
-    let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
-    let len = usize::try_from(len).ok().filter(|len| (row.len_fits)(*len));
-    len.ok_or(Error::KeySizeRange)
+    let len = usize::try_from(value_len(attributes)?).ok().filter(|len| (row.len_fits)(*len));
+    len.ok_or_else(|| refused_in(attributes, A::VALUE_LEN, SIZES, Error::KeySizeRange))
+}
+
+fn value_len(attributes: &Attributes) -> Result<u64> {
+    let missing =
+        || refused(A::VALUE_LEN, None, footnote(Use::Generate, Need::Must), Error::TemplateIncomplete);
+    attributes.number(A::VALUE_LEN).ok_or_else(missing)
 }
 
 /// Returns the attributes of a key or of domain parameters before they are generated, without those
@@ -109,7 +119,10 @@ pub(crate) fn generate(
     let object_type = ObjectTypes::of(class, Some(key_type.0)).ok_or(Error::MechanismInvalid)?;
     let mut attributes = read(&template.0, object_type, Use::Generate, rights)?;
     for (id, number) in [(A::CLASS, class.0), (A::KEY_TYPE, key_type.0)] {
-        require(attributes.number(id).is_none_or(|given| given == number), Error::TemplateInconsistent)?;
+        if attributes.number(id).is_some_and(|given| given != number) {
+            let clause = "C_GenerateKey and C_GenerateKeyPair: the mechanism makes another object";
+            return Err(refused_in(&attributes, id, clause, Error::TemplateInconsistent));
+        }
         attributes.put(id, Value::Number(number));
     }
     complete(&mut attributes, object_type, Use::Generate, rights)?;
@@ -138,18 +151,28 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
         _ => &[],
     };
     let number = |id, default| match (template.bytes(id), forced.iter().find(|(known, _)| *known == id)) {
-        (Some(bytes), _) => super::value::number(bytes),
+        (Some(bytes), _) => {
+            super::value::number(bytes).map_err(|error| refused(id, Some(bytes.len()), CREATING, error))
+        }
         (None, Some((_, Value::Number(number)))) => Ok(*number),
         _ => default,
     };
     let class = number(A::CLASS, Ok(ObjectClass::SECRET_KEY.0))?;
     let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
-    let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
-    let object_type =
-        ObjectTypes::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
+    let key_type = number(A::KEY_TYPE, default).map_err(|error| match error {
+        Error::TemplateIncomplete => refused(A::KEY_TYPE, None, footnote(Use::Receive, Need::Must), error),
+        error => error,
+    })?;
+    let identity = [(A::CLASS, class), (A::KEY_TYPE, key_type)];
+    let of_template = |id| template.bytes(id).map(<[u8]>::len);
+    let object_type = ObjectTypes::of(ObjectClass(class), Some(key_type)).ok_or_else(|| {
+        refused(A::KEY_TYPE, of_template(A::KEY_TYPE), CREATING, Error::AttributeValueInvalid)
+    })?;
     // Only C_UnwrapKey may make a private key, and only there the origin has no key type.
     let fits = if origin.key_type.is_some() { object_type.is_secret() } else { object_type.is_hidden() };
-    require(fits, Error::TemplateInconsistent)?;
+    if !fits {
+        return Err(refused(A::CLASS, of_template(A::CLASS), CONFLICT, Error::TemplateInconsistent));
+    }
     let mut attributes = read(&template.0, object_type, Use::Receive, rights)?;
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
@@ -159,11 +182,11 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
     if let Some((id, _)) =
         forced.iter().find(|(id, _)| !attribute::rule(*id, object_type).is_some_and(is_settable))
     {
-        return Err(refused(*id, Error::TemplateInconsistent));
+        return Err(refused(*id, None, FORCED, Error::TemplateInconsistent));
     }
     // The user cannot set a template that gives trust. A token of an older version may have one.
-    if !rights.is_so() && forced.iter().any(|(id, value)| gives_trust(*id, value)) {
-        return Err(Error::AttributeReadOnly);
+    if let Some((id, _)) = forced.iter().find(|(id, value)| gives_trust(*id, value) && !rights.is_so()) {
+        return Err(refused(*id, None, BY_SO, Error::AttributeReadOnly));
     }
     force(&mut attributes, forced)?;
     if !attributes.has(A::EXTRACTABLE) {
@@ -200,17 +223,22 @@ pub(crate) fn derived_data(
     rights: Rights,
 ) -> Result<(Attributes, Option<u64>)> {
     let len = template.bytes(A::VALUE_LEN).map(super::value::number).transpose()?;
-    require(template.bytes(A::VALUE).is_none(), Error::AttributeReadOnly)?;
+    if let Some(value) = template.bytes(A::VALUE) {
+        return Err(refused(A::VALUE, Some(value.len()), "C_DeriveKey", Error::AttributeReadOnly));
+    }
     let given = template.0.iter().filter(|given| given.id != A::VALUE_LEN);
     let mut attributes = read(given, ObjectTypes::DATA, Use::Receive, rights)?;
     let class = Value::Number(ObjectClass::DATA.0);
-    require(!attributes.has(A::CLASS) || attributes.is(A::CLASS, &class), Error::TemplateInconsistent)?;
+    if attributes.has(A::CLASS) && !attributes.is(A::CLASS, &class) {
+        return Err(refused_in(&attributes, A::CLASS, CONFLICT, Error::TemplateInconsistent));
+    }
     attributes.put(A::CLASS, class);
     if let Some(Value::Template(forced)) = forced {
         // The base key demands an attribute that only keys have. A data object would escape that
         // demand.
-        if forced.iter().any(|(id, _)| attribute::rule(*id, ObjectTypes::DATA).is_none()) {
-            return Err(Error::TemplateInconsistent);
+        if let Some((id, _)) = forced.iter().find(|(id, _)| attribute::rule(*id, ObjectTypes::DATA).is_none())
+        {
+            return Err(refused(*id, None, FORCED, Error::TemplateInconsistent));
         }
         force(&mut attributes, forced)?;
     }
@@ -230,7 +258,7 @@ pub(crate) fn put_data(mut attributes: Attributes, value: &Secret, len: Option<u
 fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
     for (id, value) in forced {
         if attributes.has(*id) && !attributes.is(*id, value) {
-            return Err(refused(*id, Error::TemplateInconsistent));
+            return Err(refused_in(attributes, *id, FORCED, Error::TemplateInconsistent));
         }
         attributes.put(*id, value.duplicate());
     }
@@ -242,6 +270,37 @@ fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
 pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
     attributes.number(A::VALUE_LEN).is_none_or(|wanted| wanted == len as u64)
         && KeyTypeRow::of_object(attributes).is_ok_and(|row| (row.len_fits)(len))
+}
+
+/// Sets the key attributes of a generated public key whose private key is no object.
+pub(crate) fn put_public_half(
+    mut public: Attributes,
+    parts: &PublicParts,
+    mechanism: MechanismType,
+) -> Result<Attributes> {
+    key::put_public(&mut public, parts)?;
+    finish(public, mechanism)
+}
+
+/// Sets the key attributes of a share: see `key_type/share.rs`. Nothing shows or copies the value.
+/// Fails with `TemplateInconsistent` if the template says that something may.
+pub(crate) fn put_share(
+    mut share: Attributes,
+    public: &Attributes,
+    (info, value): (Vec<u8>, Secret),
+    mechanism: MechanismType,
+) -> Result<Attributes> {
+    for (id, is) in [(A::SENSITIVE, true), (A::EXTRACTABLE, false), (A::TOKEN, true)] {
+        if share.flag(id) != Some(is) {
+            return Err(refused_in(&share, id, "a share stays in its token", Error::TemplateInconsistent));
+        }
+    }
+    share.bits.put(Flag::COPYABLE, false);
+    let curve = public.bytes(A::EC_PARAMS).ok_or(Error::TemplateIncomplete)?;
+    share.put(A::EC_PARAMS, Value::Bytes(curve.into()));
+    share.put(A::PUBLIC_KEY_INFO, Value::Bytes(Secret::new(info)));
+    share.put(A::VALUE, Value::Bytes(value));
+    finish(share, mechanism)
 }
 
 /// Sets the value of a secret key that is derived, encapsulated or decapsulated. If the template
@@ -278,7 +337,9 @@ fn put_formed(
 ) -> Result<Attributes> {
     let row = KeyTypeRow::of_object(&attributes).map_err(|_| Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
-    let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
+    let wrong_len = |error| refused_in(&attributes, A::VALUE_LEN, SIZES, error);
+    let spare = len.and_then(|len| secret.len().checked_sub(len));
+    let spare = spare.ok_or_else(|| wrong_len(Error::TemplateInconsistent))?;
     let (value, rest) = match cut {
         Cut::Leading | Cut::LeadingZeros => (&secret[spare..], &secret[..spare]),
         Cut::Trailing | Cut::TrailingZeros { .. } | Cut::Not => secret.split_at(secret.len() - spare),
@@ -289,8 +350,12 @@ fn put_formed(
         Cut::LeadingZeros => are_zeros(rest),
         Cut::Not => rest.is_empty(),
     };
-    require(padding, Error::TemplateInconsistent)?;
-    require((row.len_fits)(value.len()), Error::KeySizeRange)?;
+    if !padding {
+        return Err(wrong_len(Error::TemplateInconsistent));
+    }
+    if !(row.len_fits)(value.len()) {
+        return Err(wrong_len(Error::KeySizeRange));
+    }
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     let mut value = Secret::from(value);
     form(&mut value);
@@ -353,23 +418,28 @@ pub(crate) fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>>
     let mut wanted = Vec::with_capacity(template.0.len());
     for given in &template.0 {
         let Some(kind) = kind_of(given.id) else { return Ok(None) };
-        wanted.push((given.id, Value::read(kind, &given.value, &kind_of)?));
+        let value = Value::read(kind, &given.value, &kind_of);
+        wanted.push((given.id, value.map_err(|error| refused_given(given, "C_FindObjectsInit", error))?));
     }
     Ok(Some(wanted))
 }
 
 /// Returns the class and type of the object that a `C_CreateObject` template names.
 fn object_type(template: &Template<'_>) -> Result<ObjectTypes> {
+    let wrong = |id, error| refused(id, template.bytes(id).map(<[u8]>::len), CREATING, error);
     let number = |id| match template.bytes(id) {
-        Some(bytes) => super::value::number(bytes).map(Some),
-        None => Ok(None),
+        Some(bytes) => super::value::number(bytes).map_err(|error| wrong(id, error)),
+        None => Err(wrong(id, Error::TemplateIncomplete)),
     };
-    let class = number(A::CLASS)?.map(ObjectClass).ok_or(Error::TemplateIncomplete)?;
+    let class = number(A::CLASS).map(ObjectClass)?;
     // PKCS#11 3.2, "Creating objects": applications cannot create objects of these classes.
-    require(!built_in::CLASSES.contains(&class), Error::TemplateInconsistent)?;
-    let kind =
-        attribute::type_of(class).map(|id| number(id)?.ok_or(Error::TemplateIncomplete)).transpose()?;
-    ObjectTypes::of(class, kind).ok_or(Error::AttributeValueInvalid)
+    if built_in::CLASSES.contains(&class) {
+        return Err(wrong(A::CLASS, Error::TemplateInconsistent));
+    }
+    let kind = attribute::type_of(class);
+    let number = kind.map(number).transpose()?;
+    let unknown = || wrong(kind.unwrap_or(A::CLASS), Error::AttributeValueInvalid);
+    ObjectTypes::of(class, number).ok_or_else(unknown)
 }
 
 /// Sets the attributes that record the origin of a key which the token generated.
@@ -408,13 +478,21 @@ pub(super) fn read<'a>(
     let mut attributes = Attributes::with_room(rules.filled.len() + 1);
     for given in template {
         let rule = rules.get(given.id);
-        let rule = rule.ok_or_else(|| refused(given.id, attribute::misplaced(given.id)))?;
+        let rule = rule.ok_or_else(|| refused_given(given, MISPLACED, attribute::misplaced(given.id)))?;
         let put = match (need(rule, usage), Flag::of(rule.id)) {
             (Need::Never, _) => Err(Error::AttributeReadOnly),
             (_, Some(flag)) => put_flag(&mut attributes.bits, flag, rule, given, rights),
             (_, None) => put(&mut attributes, rule, given, rights),
         };
-        put.map_err(|error| refused(given.id, error))?;
+        put.map_err(|error| {
+            let clause = match (need(rule, usage), error) {
+                (Need::Never, _) => footnote(usage, Need::Never),
+                (_, Error::AttributeReadOnly) => BY_SO,
+                (_, Error::TemplateInconsistent) => CONFLICT,
+                _ => CREATING,
+            };
+            refused_given(given, clause, error)
+        })?;
     }
     Ok(attributes)
 }
@@ -482,7 +560,10 @@ pub(super) fn complete(
         attributes.bits.put(Flag::PRIVATE, false);
     }
     if attributes.counts() {
-        require(attributes.bits.get(Flag::COPYABLE) != Some(true), Error::TemplateInconsistent)?;
+        if attributes.bits.get(Flag::COPYABLE) == Some(true) {
+            let clause = "HSS private key objects: a key whose uses are counted has no copy";
+            return Err(refused_in(attributes, A::COPYABLE, clause, Error::TemplateInconsistent));
+        }
         attributes.bits.put(Flag::COPYABLE, false);
     }
     refuse_what_follows(attributes, rules.flags);
@@ -494,7 +575,10 @@ pub(super) fn complete(
         at = place.unwrap_or_else(|at| at);
         let default = match (place, need(rule, usage), rule.default) {
             (Ok(_), ..) => continue,
-            (_, Need::Must, _) => return Err(Error::TemplateIncomplete),
+            (_, Need::Must, _) => {
+                let clause = footnote(usage, Need::Must);
+                return Err(refused(rule.id, None, clause, Error::TemplateIncomplete));
+            }
             (.., Default::Absent | Default::Computed | Default::TrueFor(_)) => continue,
             (.., Default::Empty) => Value::Bytes(Secret::default()),
             (.., Default::Number(number)) => Value::Number(number),
@@ -522,6 +606,32 @@ fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
                 attributes.bits.put(*flag, false);
             }
         }
+    }
+}
+
+/// Returns the footnote of the attribute tables about an attribute that a template must have, or
+/// must not have.
+fn footnote(usage: Use, need: Need) -> &'static str {
+    match (usage, need) {
+        (Use::Create, Need::Must) => "Common footnotes, 1: C_CreateObject needs it",
+        (Use::Create, _) => "Common footnotes, 2: not with C_CreateObject",
+        (Use::Generate, Need::Must) => "Common footnotes, 3: generating a key needs it",
+        (Use::Generate, _) => "Common footnotes, 4: not when a key is generated",
+        (Use::Receive, Need::Must) => "Common footnotes, 5: C_UnwrapKey needs it",
+        (Use::Receive, _) => "Common footnotes, 6: not with C_UnwrapKey",
+    }
+}
+
+/// Returns the clause about the change of an attribute.
+fn change_clause(change: Change) -> &'static str {
+    match change {
+        Change::SecurityOfficer => BY_SO,
+        Change::Raise | Change::CopyRaise => "Common footnotes, 11 and 12: it changes in one direction only",
+        Change::Lower | Change::CopyLower => "Common footnotes, 11 and 12: it changes in one direction only",
+        Change::Clear => "Key objects, CKA_CHECK_VALUE: only an empty value",
+        Change::Copy => "Copying objects: it changes with a copy only",
+        Change::Less => "the number only falls",
+        Change::Free | Change::Usage | Change::Fixed => "Common footnotes, 8: it does not change later",
     }
 }
 
@@ -553,8 +663,8 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
     }
     for given in &template.0 {
         let rule = attribute::rule(given.id, object.object_type());
-        let rule = rule.ok_or_else(|| refused(given.id, attribute::misplaced(given.id)))?;
-        let value = given_value(rule, given).map_err(|error| refused(given.id, error))?;
+        let rule = rule.ok_or_else(|| refused_given(given, MISPLACED, attribute::misplaced(given.id)))?;
+        let value = given_value(rule, given).map_err(|error| refused_given(given, CREATING, error))?;
         // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to the value
         // that it already has.
         let same = attributes.is(rule.id, &value) && rule.kind != Kind::Template && rule.id != A::UNIQUE_ID;
@@ -564,7 +674,8 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
         let less =
             matches!((&value, attributes.number(rule.id)), (Value::Number(new), Some(old)) if *new < old);
         if rule.change != Change::Less || !less {
-            allowed(rule.change, &value, rights, cause).map_err(|error| refused(given.id, error))?;
+            allowed(rule.change, &value, rights, cause)
+                .map_err(|error| refused_given(given, change_clause(rule.change), error))?;
         }
         attributes.put(rule.id, value);
     }

@@ -3,11 +3,12 @@
 use super::attribute::{self, ObjectTypes};
 use super::make::{self, Use};
 use super::policy::Rights;
+use super::required::{CONFLICT, refused_in};
 use super::template::Template;
 use super::value::Value;
 use super::{Attributes, key};
 use crate::backend::PublicParts;
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
 
 /// The attributes that the public key takes from the private key if the template does not have
@@ -42,7 +43,9 @@ pub(crate) fn attributes(
     let set = private.number(A::PARAMETER_SET).map(|set| (A::PARAMETER_SET, set));
     let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type)];
     for (id, number) in identity.into_iter().chain(set) {
-        require(!public.has(id) || public.number(id) == Some(number), Error::TemplateInconsistent)?;
+        if public.has(id) && public.number(id) != Some(number) {
+            return Err(refused_in(&public, id, CONFLICT, Error::TemplateInconsistent));
+        }
         public.put(id, Value::Number(number));
     }
     key::put_public(&mut public, parts)?;

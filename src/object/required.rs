@@ -1,8 +1,11 @@
 //! Attributes that a key must have, and the log line of a refused one.
 
-use tracing::warn;
+use std::ffi::c_ulong;
+
+use tracing::{debug, warn};
 
 use super::Attributes;
+use super::template::{Given, Raw};
 use super::value::Value;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
@@ -11,20 +14,58 @@ use crate::id::{AttributeType as A, KeyType};
 /// has another value.
 pub(super) fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
     if attributes.bytes(id).is_some_and(|given| given != made) {
-        return Err(refused(id, Error::TemplateInconsistent));
+        return Err(refused_in(attributes, id, CREATING, Error::TemplateInconsistent));
     }
     attributes.put(id, Value::Bytes(made.into()));
     Ok(())
 }
 
-/// Logs which attribute a call is refused for, because the return code does not say it. Returns the
-/// error.
-pub(crate) fn refused(attribute: A, error: Error) -> Error {
-    if matches!(error, Error::AttributeReadOnly | Error::TemplateInconsistent | Error::AttributeValueInvalid)
-    {
-        warn!(%attribute, ?error, "a template or a change is refused");
+/// The clause of PKCS#11 3.2 with the errors of a template.
+pub(crate) const CREATING: &str = "Creating objects";
+/// The clause about attributes that contradict each other or a key of the token.
+pub(crate) const CONFLICT: &str = "Creating objects, CKR_TEMPLATE_INCONSISTENT";
+/// The clause of sizes: those of `C_GetMechanismInfo`.
+pub(crate) const SIZES: &str = "C_GetMechanismInfo, ulMinKeySize and ulMaxKeySize";
+pub(crate) const BY_SO: &str = "Common footnotes, 10: only the SO sets it to CK_TRUE";
+
+/// Logs which attribute a call is refused for, with the length of its value in bytes and the clause
+/// of PKCS#11 3.2, because the return code does not say it. `len` is `None` if the attribute is
+/// missing. Returns the error.
+#[cold]
+pub(crate) fn refused(attribute: A, len: Option<usize>, clause: &str, error: Error) -> Error {
+    const WHAT: &str = "a template or a change is refused";
+    match error {
+        Error::AttributeReadOnly | Error::TemplateInconsistent | Error::AttributeValueInvalid => {
+            warn!(%attribute, len, clause, ?error, "{WHAT}");
+        }
+        // Programs ask for what a token does not have.
+        _ => debug!(%attribute, len, clause, ?error, "{WHAT}"),
     }
     error
+}
+
+/// Like [`refused`], for an attribute of a template.
+#[cold]
+pub(crate) fn refused_given(given: &Given<'_>, clause: &str, error: Error) -> Error {
+    let len = match &given.value {
+        Raw::Bytes(bytes) => bytes.len(),
+        Raw::Template(nested) => nested.0.len(),
+    };
+    refused(given.id, Some(len), clause, error)
+}
+
+/// Like [`refused`], for an attribute that the new object may have.
+#[cold]
+pub(crate) fn refused_in(attributes: &Attributes, id: A, clause: &str, error: Error) -> Error {
+    let len = match attributes.get(id) {
+        Some(Value::Bytes(bytes)) => Some(bytes.len()),
+        Some(Value::Number(_)) => Some(size_of::<c_ulong>()),
+        Some(Value::Numbers(numbers)) => Some(numbers.len() * size_of::<c_ulong>()),
+        Some(Value::Template(nested)) => Some(nested.len()),
+        Some(Value::Flag(_)) => Some(1),
+        None => attributes.flag(id).map(|_| 1),
+    };
+    refused(id, len, clause, error)
 }
 
 /// Returns `CKA_KEY_TYPE`. Fails with `TemplateIncomplete` if it is absent.

@@ -1,7 +1,7 @@
 //! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`.
 //! The row of its key type encodes the key inside.
 
-use der::asn1::{AnyRef, BitStringRef};
+use der::asn1::{AnyRef, BitStringRef, OctetStringRef};
 use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
 use pkcs8::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
@@ -36,6 +36,12 @@ pub(crate) fn of_certificate(certificate: &[u8]) -> Result<Vec<u8>> {
     let key = fields.tlv_bytes().map_err(wrong)?;
     SubjectPublicKeyInfoRef::from_der(key).map_err(wrong)?;
     Ok(key.to_vec())
+}
+
+/// Returns the point of a key on a curve as `CKA_EC_POINT` has it: the DER of an octet string.
+pub(super) fn point(info: &[u8]) -> Result<Vec<u8>> {
+    let info = SubjectPublicKeyInfoRef::from_der(info).map_err(wrong)?;
+    OctetStringRef::new(info.subject_public_key.raw_bytes()).and_then(|point| point.to_der()).map_err(wrong)
 }
 
 fn sequence<'a>(any: &AnyRef<'a>) -> Result<&'a [u8]> {

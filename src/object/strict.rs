@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use super::key_type::KeyTypeRow;
-use super::required::refused;
+use super::required::refused_in;
 use super::template::Template;
 use super::value::{self, Value};
 use super::{Attributes, Object, cnsa2, key};
@@ -12,6 +12,9 @@ use crate::config::strict::{ROLES, TEMPLATES, roles};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
 use crate::mechanism::rule::{self, Source};
+
+/// What the log names as the clause.
+const STRICT: &str = "the policy strict (docs/policies.md), no clause of PKCS#11";
 
 /// Returns the template with each missing usage added as false, so that no usage is true by
 /// default. A usage is missing if neither the template nor `forced`, the template of the base key,
@@ -57,7 +60,7 @@ pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], so
     if source == Source::Derived || templates.is_empty() || !is_shown {
         return Ok(());
     }
-    Err(refused(A::SENSITIVE, Error::TemplateInconsistent))
+    Err(refused_in(attributes, A::SENSITIVE, STRICT, Error::TemplateInconsistent))
 }
 
 /// Fails unless a key that is wrapped comes back with its own role, or without any usage: this role
@@ -87,7 +90,7 @@ pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<(
     let raised =
         |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);
     let found = ROLES.iter().flat_map(|role| role.usages).find(raised);
-    found.map_or(Ok(()), |id| Err(refused(*id, Error::AttributeReadOnly)))
+    found.map_or(Ok(()), |id| Err(refused_in(attributes, *id, STRICT, Error::AttributeReadOnly)))
 }
 
 /// Fails if the two keys of a new pair have usages of two roles, or if the public key could wrap a
@@ -155,7 +158,8 @@ fn sized(attributes: &Attributes, policy: Policy) -> Result<()> {
             if policy == Policy::Cnsa2 {
                 cnsa2::check(attributes)?;
             }
-            (KeyTypeRow::of_object(attributes)?.check_strict)(attributes)
+            let row = KeyTypeRow::of_object(attributes)?;
+            (row.check_strict)(attributes).map_err(|error| refused_in(attributes, row.size, STRICT, error))
         }
         _ => Ok(()),
     }

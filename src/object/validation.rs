@@ -4,11 +4,13 @@
 //!
 //! It computes with public numbers only.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
+use jeton_secret::Secret;
 use num_bigint::BigUint;
 
-use crate::backend::{Provider, PublicParts};
+use crate::backend::{Curve, PrivateParts, Provider, PublicParts};
 use crate::error::Error;
 
 /// Why a public key is refused.
@@ -28,8 +30,16 @@ pub enum Flaw {
     Prime,
     /// The modulus is a power of another number.
     Power,
-    /// A hundred steps of Fermat's method factor the modulus.
+    /// A hundred steps of Fermat's method factor the modulus, also for primes with a ratio of small
+    /// numbers.
     ClosePrimes,
+    /// The modulus has a prime factor below `LOW`.
+    LowFactor,
+    /// Pollard's p - 1 method finds a factor: the prime minus 1 has prime powers up to `SMOOTH`
+    /// only.
+    SmoothFactor,
+    /// The private key is a small number, or its negative.
+    SmallScalar,
     /// The modulus has the form of CVE-2017-15361 (ROCA), whose factors can be computed.
     Roca,
 }
@@ -63,7 +73,12 @@ impl Display for Flaw {
             Self::SmallFactor => "an RSA modulus with a factor below 752",
             Self::Prime => "an RSA modulus that is a prime",
             Self::Power => "an RSA modulus that is a power of another number",
-            Self::ClosePrimes => "an RSA modulus whose primes are close to each other",
+            Self::ClosePrimes => {
+                "an RSA modulus whose primes are close to each other, or have a ratio of small numbers"
+            }
+            Self::LowFactor => "an RSA modulus with a factor below 2^20",
+            Self::SmoothFactor => "an RSA modulus with a prime p for which p - 1 has small factors only",
+            Self::SmallScalar => "a point whose private key is a small number",
             Self::Roca => "an RSA modulus that can be factored (ROCA, CVE-2017-15361)",
         })
     }
@@ -71,8 +86,18 @@ impl Display for Flaw {
 
 /// Prime factors below this number are refused (Baseline Requirements, 6.1.6).
 const SMALL: u32 = 752;
+/// Also refused before a certificate is made: trial division finds them in milliseconds.
+const LOW: usize = 1 << 20;
+/// The bound of Pollard's p - 1 method. A prime of 1024 bits whose p - 1 is so smooth does not come
+/// about by chance.
+const SMOOTH: usize = 1 << 12;
 /// The steps of Fermat's method (Baseline Requirements, 6.1.1.3).
 const STEPS: u32 = 100;
+/// The largest product of the two numbers of a ratio. Primes of equal size have a ratio below 2.
+const RATIO: u32 = 12;
+/// Multiples of the base point, of both signs, are found up to 128 * 513 + 256, so up to 2^16.
+const NEAR: u32 = 256;
+const FAR: u32 = 128;
 /// In a modulus of ROCA, the remainder of each prime up to this one is a power of 65537 (Nemec, Sys
 /// et al., 2017).
 const ROCA_PRIMES: u32 = 167;
@@ -83,6 +108,9 @@ const ORDER_448: &[u8] = b"3ffffffffffffffffffffffffffffffffffffffffffffffffffff
 /// Checks a public key of a stranger as far as a division does: each import pays for it.
 pub(crate) fn check(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw> {
     provider.keys.public(parts).map_err(Flaw::Malformed)?;
+    if let PublicParts::Composite { traditional, .. } = parts {
+        return check(traditional, provider);
+    }
     check_order(parts)?;
     check_subgroup(parts)?;
     let PublicParts::Rsa { n, e } = parts else { return Ok(()) };
@@ -100,7 +128,75 @@ pub(crate) fn check_whole(parts: &PublicParts, provider: &Provider) -> Result<()
     check(parts, provider)?;
     match parts {
         PublicParts::Rsa { n, .. } => check_rsa(n, provider),
+        PublicParts::Ec { curve, point } => check_scalar(*curve, point, provider),
+        PublicParts::Composite { traditional, .. } => check_whole(traditional, provider),
         _ => Ok(()),
+    }
+}
+
+/// Returns whether two RSA moduli have a common factor: it factors both.
+pub(crate) fn have_common_factor(one: &[u8], other: &[u8]) -> bool {
+    let common = common_divisor(BigUint::from_bytes_be(one), BigUint::from_bytes_be(other));
+    common != BigUint::from(1_u32)
+}
+
+/// Returns whether the private key of one of two points of secp256k1 gives that of the other, by
+/// their coordinates x: a number that everyone knows multiplies x by a cube root of 1 (SEC 2,
+/// 2.4.1).
+pub(crate) fn have_one_secret(one: &[u8], other: &[u8]) -> bool {
+    let prime = field(Curve::Secp256k1).unwrap_or_default();
+    let cube = |x: &[u8]| BigUint::from_bytes_be(x).modpow(&BigUint::from(3_u32), &prime);
+    cube(one) == cube(other)
+}
+
+/// Fails if the point is a small multiple of the base point, or the negative of one. The private
+/// key of an Edwards or Montgomery curve is the hash of a seed, or has a high bit that is set.
+fn check_scalar(curve: Curve, point: &[u8], provider: &Provider) -> Result<(), Flaw> {
+    let Some(prime) = field(curve) else { return Ok(()) };
+    let coordinates = |point: &[u8]| {
+        let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.len())?;
+        Some((BigUint::from_bytes_be(x), BigUint::from_bytes_be(y)))
+    };
+    let multiple = |factor: u32| {
+        let mut scalar = vec![0; curve.len() - 4];
+        scalar.extend(factor.to_be_bytes());
+        let parts = PrivateParts::Ec { curve, scalar: Secret::from(&scalar[..]) };
+        match provider.keys.private(&parts).and_then(|key| key.public()) {
+            Ok(PublicParts::Ec { point, .. }) => Ok(coordinates(&point).unwrap_or_default()),
+            Ok(_) => Ok(Default::default()),
+            Err(error) => Err(Flaw::Malformed(error)),
+        }
+    };
+    let point = provider.keys.uncompressed(curve, point).map_err(Flaw::Malformed)?;
+    let (x, y) = coordinates(&point).unwrap_or_default();
+    let near = (1..=NEAR).map(|factor| Ok(multiple(factor)?.0)).collect::<Result<BTreeSet<_>, Flaw>>()?;
+    let mut is_small = near.contains(&x);
+    for factor in 1..=FAR {
+        // The sum of the point and a far multiple, and their difference, which have one slope's
+        // denominator. It is 0 if the point is this multiple.
+        let (far_x, far_y) = multiple(factor * (2 * NEAR + 1))?;
+        let Some(inverse) = ((&x + &prime - &far_x) % &prime).modinv(&prime) else {
+            is_small = true;
+            break;
+        };
+        is_small |= [&y + &prime - &far_y, &y + &far_y].into_iter().any(|rise| {
+            let slope = rise * &inverse % &prime;
+            near.contains(&((&slope * &slope + &prime * 2_u32 - &x - &far_x) % &prime))
+        });
+    }
+    if is_small { Err(Flaw::SmallScalar) } else { Ok(()) }
+}
+
+/// Returns the prime of the field of a curve (SP 800-186; SEC 2, 2.4.1). Certificates have keys on
+/// these curves only.
+fn field(curve: Curve) -> Option<BigUint> {
+    let power = |bits: u32| BigUint::from(1_u32) << bits;
+    match curve {
+        Curve::P256 => Some(power(256) - power(224) + power(192) + power(96) - 1_u32),
+        Curve::P384 => Some(power(384) - power(128) - power(96) + power(32) - 1_u32),
+        Curve::P521 => Some(power(521) - 1_u32),
+        Curve::Secp256k1 => Some(power(256) - power(32) - 977_u32),
+        _ => None,
     }
 }
 
@@ -182,17 +278,56 @@ fn prime(bits: u32) -> BigUint {
 }
 
 fn check_rsa(modulus: &[u8], provider: &Provider) -> Result<(), Flaw> {
-    let n = BigUint::from_bytes_be(modulus);
-    if has_close_primes(&n) {
+    let (n, one) = (BigUint::from_bytes_be(modulus), BigUint::from(1_u32));
+    let power_of_two = |exponent: &BigUint| {
+        let power = provider.keys.power(&[2], &exponent.to_bytes_be(), &n.to_bytes_be());
+        power.map(|power| BigUint::from_bytes_be(&power)).map_err(Flaw::Malformed)
+    };
+    // The ratio 1 is that of the Baseline Requirements.
+    if has_close_primes(&n) || (2..=RATIO).any(|ratio| has_close_primes(&(&n * 4_u32 * ratio))) {
         return Err(Flaw::ClosePrimes);
     }
     if is_power(&n) {
         return Err(Flaw::Power);
     }
     // Fermat's test with the base 2, which every prime passes.
-    let largest = (&n - 1_u32).to_bytes_be();
-    let power = provider.keys.power(&[2], &largest, &n.to_bytes_be()).map_err(Flaw::Malformed)?;
-    if BigUint::from_bytes_be(&power) == BigUint::from(1_u32) { Err(Flaw::Prime) } else { Ok(()) }
+    if power_of_two(&(&n - 1_u32))? == one {
+        return Err(Flaw::Prime);
+    }
+    let low = primes_below(LOW);
+    let all = low.chunks(64).fold(one.clone(), |all, some| all * some.iter().product::<BigUint>() % &n);
+    if common_divisor(all, n.clone()) != one {
+        return Err(Flaw::LowFactor);
+    }
+    // Each prime below the bound, as often as its power is below it.
+    let smooth = low.iter().take_while(|prime| **prime < SMOOTH as u32);
+    let exponent = smooth.map(|prime| prime.pow((SMOOTH as u32).ilog(*prime))).product();
+    let power = power_of_two(&exponent)?;
+    // Of a power that is 1, each prime is a factor.
+    if common_divisor((power + &n - 1_u32) % &n, n.clone()) != one {
+        return Err(Flaw::SmoothFactor);
+    }
+    Ok(())
+}
+
+fn common_divisor(mut one: BigUint, mut other: BigUint) -> BigUint {
+    while other != BigUint::default() {
+        (one, other) = (other.clone(), one % other);
+    }
+    one
+}
+
+/// Returns the primes below a bound, with the sieve of Eratosthenes.
+fn primes_below(bound: usize) -> Vec<u32> {
+    let mut is_prime = vec![true; bound];
+    let mut found = Vec::new();
+    for number in 2..bound {
+        if is_prime[number] {
+            found.push(number as u32);
+            (number * number..bound).step_by(number).for_each(|multiple| is_prime[multiple] = false);
+        }
+    }
+    found
 }
 
 fn primes(range: std::ops::Range<u32>) -> impl Iterator<Item = u32> {
@@ -221,9 +356,13 @@ fn has_close_primes(n: &BigUint) -> bool {
     a += 1_u32;
     let mut rest = &a * &a - n;
     for _ in 0..STEPS {
-        let root = rest.sqrt();
-        if &root * &root == rest {
-            return true;
+        // Squares have 12 of the 64 remainders. A root takes longer than the rest of a step.
+        let low = remainder(&rest, 64);
+        if (0..32).any(|root| root * root % 64 == low) {
+            let root = rest.sqrt();
+            if &root * &root == rest {
+                return true;
+            }
         }
         rest += (&a << 1) + 1_u32;
         a += 1_u32;
@@ -291,6 +430,77 @@ mod tests {
         let root = (&p * 2_u32).sqrt();
         assert_eq!(flaw(&(&p * prime_from(&p + &root * 18_u32)), 3), Err(Flaw::ClosePrimes));
         assert_eq!(flaw(&(&p * prime_from(&p + &root * 24_u32)), 3), Ok(()));
+    }
+
+    #[test]
+    fn a_modulus_that_the_first_methods_of_factoring_factor_is_refused() {
+        let p = prime_from(number(1024, 5));
+        // The last prime below 2^20, and one above it that Pollard's method does not find.
+        assert_eq!(flaw(&(prime_from(number(2027, 9)) * 1_048_573_u32), 3), Err(Flaw::LowFactor));
+        assert_eq!(flaw(&(prime_from(number(2027, 9)) * 1_048_703_u32), 3), Ok(()));
+        // The ratios 2 and 3 : 2, as if a program had derived one prime from the other.
+        assert_eq!(flaw(&(&p * prime_from(&p * 2_u32 + 9_u32)), 3), Err(Flaw::ClosePrimes));
+        assert_eq!(flaw(&(&p * prime_from(&p * 3_u32 / 2_u32)), 3), Err(Flaw::ClosePrimes));
+        // p - 1 is the product of small primes and of one that grows until p is a prime.
+        let small = primes_below(SMOOTH);
+        let smooth = |least: u32| {
+            let base = small.iter().take(140).map(|prime| BigUint::from(*prime)).product::<BigUint>();
+            let last = small.iter().skip(150).filter(|prime| **prime > least);
+            let candidates = last.map(|prime| &base * *prime + 1_u32);
+            candidates.into_iter().find(|one| prime_from(one.clone()) == *one).expect("a prime")
+        };
+        let (one, other) = (smooth(0), smooth(2500));
+        assert!(one.bits() > 1000 && one != other);
+        assert_eq!(flaw(&(&one * &p), 3), Err(Flaw::SmoothFactor));
+        assert_eq!(flaw(&(&one * &other * &p), 3), Err(Flaw::SmoothFactor));
+    }
+
+    #[test]
+    fn a_small_multiple_of_the_base_point_is_refused_on_each_curve_of_certificates() {
+        for provider in Provider::ALL.iter().filter(|provider| provider.name != "null") {
+            for curve in [Curve::P256, Curve::P384, Curve::P521, Curve::Secp256k1] {
+                let padded = |number: &BigUint| {
+                    let bytes = number.to_bytes_be();
+                    [&vec![0; curve.len() - bytes.len()][..], &bytes].concat()
+                };
+                let key = |scalar: &BigUint| {
+                    let parts = PrivateParts::Ec { curve, scalar: Secret::from(&padded(scalar)[..]) };
+                    provider.keys.private(&parts).and_then(|key| key.public()).expect("a key")
+                };
+                let negative = |key: &PublicParts| {
+                    let (x, y) = key.encoded().expect("a point")[1..].split_at(curve.len());
+                    let y = field(curve).expect("a prime") - BigUint::from_bytes_be(y);
+                    PublicParts::Ec { curve, point: [&[4], x, &padded(&y)].concat() }
+                };
+                for small in [1_u32, 2, 256, 257, 513, 65535, 65536] {
+                    let key = key(&small.into());
+                    for key in [negative(&key), key] {
+                        let found = check_whole(&key, provider);
+                        assert_eq!(found, Err(Flaw::SmallScalar), "{curve:?} {small}");
+                    }
+                }
+                for fine in [BigUint::from(70_000_u32), number(200, 5)] {
+                    assert_eq!(check_whole(&key(&fine), provider), Ok(()), "{curve:?} {fine}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_related_by_a_common_prime_or_by_a_cube_root_of_one() {
+        let [p, q, r, s] = [5, 77, 9, 8].map(|salt| prime_from(number(512, salt)));
+        let have_common =
+            |one: BigUint, other: BigUint| have_common_factor(&one.to_bytes_be(), &other.to_bytes_be());
+        assert!(have_common(&p * &q, &r * &q));
+        assert!(!have_common(&p * &q, &r * &s));
+        let prime = field(Curve::Secp256k1).expect("a prime");
+        let root = BigUint::from(2_u32).modpow(&((&prime - 1_u32) / 3_u32), &prime);
+        assert!(root != BigUint::from(1_u32));
+        let x = number(250, 5);
+        let next = &x * &root % &prime;
+        let is_of_x = |other: &BigUint| have_one_secret(&x.to_bytes_be(), &other.to_bytes_be());
+        assert!(is_of_x(&x) && is_of_x(&next) && is_of_x(&(&next * &root % &prime)));
+        assert!(!is_of_x(&(&x + 1_u32)));
     }
 
     #[test]

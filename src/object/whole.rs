@@ -2,27 +2,37 @@
 
 use super::Attributes;
 use super::attribute::{self, Default, ObjectTypes};
+use super::required::{CREATING, refused, refused_in};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, value};
 
 /// Fails with `TemplateIncomplete` if a certificate or trust object lacks an attribute that its
 /// other attributes require.
 pub(super) fn whole(attributes: &Attributes, object_type: ObjectTypes) -> Result<()> {
-    let none = |id| attributes.bytes(id).is_none_or(<[u8]>::is_empty);
-    let missing = match object_type {
+    const CERTIFICATES: &str = "X.509 public key certificate objects, notes 2 to 4";
+    const WTLS: &str = "WTLS public key certificate objects, note 1";
+    const TRUST: &str = "Trust objects, note 2";
+    let none = |id: &A| attributes.bytes(*id).is_none_or(<[u8]>::is_empty);
+    let (needed, clause): (&[A], _) = match object_type {
         // PKCS#11 3.2, "X.509 public key certificate objects", notes 2 to 4 of the table. WTLS
         // certificates have the same rules.
-        ObjectTypes::X_509 | ObjectTypes::WTLS if none(A::URL) => none(A::VALUE),
+        ObjectTypes::X_509 | ObjectTypes::WTLS if none(&A::URL) => (&[A::VALUE], CERTIFICATES),
         ObjectTypes::X_509 | ObjectTypes::WTLS => {
-            none(A::HASH_OF_SUBJECT_PUBLIC_KEY) || none(A::HASH_OF_ISSUER_PUBLIC_KEY)
+            (&[A::HASH_OF_SUBJECT_PUBLIC_KEY, A::HASH_OF_ISSUER_PUBLIC_KEY], CERTIFICATES)
         }
-        ObjectTypes::TRUST => trusts(attributes) && !names_certificate(attributes),
-        _ => false,
+        ObjectTypes::TRUST if trusts(attributes) && !names_certificate(attributes) => {
+            return Err(refused_in(attributes, A::HASH_OF_CERTIFICATE, TRUST, Error::TemplateIncomplete));
+        }
+        _ => (&[], CREATING),
     };
     // PKCS#11 3.2, "WTLS public key certificate objects", note 1: a certificate value requires a
     // subject.
-    let lacks_subject = object_type == ObjectTypes::WTLS && none(A::SUBJECT) && !none(A::VALUE);
-    if missing || lacks_subject { Err(Error::TemplateIncomplete) } else { Ok(()) }
+    let lacks_subject = object_type == ObjectTypes::WTLS && none(&A::SUBJECT) && !none(&A::VALUE);
+    let missing = needed.iter().find(|id| none(id)).map(|id| (*id, clause));
+    match missing.or(lacks_subject.then_some((A::SUBJECT, WTLS))) {
+        Some((id, clause)) => Err(refused(id, None, clause, Error::TemplateIncomplete)),
+        None => Ok(()),
+    }
 }
 
 /// Returns whether a trust object says more than "unknown" or "not trusted" about some use (PKCS#11
@@ -50,9 +60,16 @@ pub(super) fn coherent(attributes: &Attributes) -> Result<()> {
     let date = |id| attributes.bytes(id).filter(|date| !date.is_empty());
     let backwards =
         matches!((date(A::START_DATE), date(A::END_DATE)), (Some(start), Some(end)) if end < start);
-    let copied = attributes.counts_uses()
-        && (attributes.flag(A::SENSITIVE) == Some(false)
-            || attributes.flag(A::EXTRACTABLE) == Some(true)
-            || attributes.flag(A::COPYABLE) == Some(true));
-    if open || backwards || copied { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    let copied = [(A::SENSITIVE, false), (A::EXTRACTABLE, true), (A::COPYABLE, true)];
+    let copied = copied.into_iter().find(|(id, is)| attributes.flag(*id) == Some(*is));
+    let wrong = if open {
+        (A::ALWAYS_AUTHENTICATE, "Private key objects: it needs CKA_PRIVATE")
+    } else if backwards {
+        (A::END_DATE, "Key objects: it is before CKA_START_DATE")
+    } else if let Some((id, _)) = copied.filter(|_| attributes.counts_uses()) {
+        (id, "HSS private key objects: a key whose uses are counted has no copy")
+    } else {
+        return Ok(());
+    };
+    Err(refused_in(attributes, wrong.0, wrong.1, Error::TemplateInconsistent))
 }

@@ -9,7 +9,8 @@
 use tracing::warn;
 
 use crate::backend::Random;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::mechanism::field;
 use crate::mechanism::message::{Generator, MessageParams};
 
 /// Minimum number of random bits. With 64 bits, the probability that two of 2^32 messages get the
@@ -69,7 +70,7 @@ impl Nonces {
         match generator {
             Generator::None => Ok(()),
             Generator::Random if 8 * nonce.len() - fixed_bits < LEAST_RANDOM_BITS => {
-                Err(Error::MechanismParamInvalid)
+                Err(field::refused("ulIvFixedBits: too few bits are random"))
             }
             Generator::Random => draw(random, nonce, fixed_bits),
             Generator::Counter => {
@@ -87,12 +88,15 @@ impl Counting {
         match &self.base {
             None => self.base = Some(Base::of(nonce, fixed_bits)),
             // "The value of the non-fixed portion passed must not vary from call to call."
-            Some(base) if !base.is_of(nonce, fixed_bits) => return Err(Error::MechanismParamInvalid),
+            Some(base) if !base.is_of(nonce, fixed_bits) => {
+                return Err(field::refused("pIv: the bits that count changed"));
+            }
             Some(_) => {}
         }
         let free = 8 * nonce.len() - fixed_bits;
         let used_up = free < u64::BITS as usize && self.next >> free != 0;
-        let after = self.next.checked_add(1).filter(|_| !used_up).ok_or(Error::MechanismParamInvalid)?;
+        let after = self.next.checked_add(1).filter(|_| !used_up);
+        let after = after.ok_or_else(|| field::refused("ulIvFixedBits: the counter is used up"))?;
         nonce.iter_mut().rev().zip(self.next.to_le_bytes()).for_each(|(byte, count)| *byte ^= count);
         self.next = after;
         Ok(())
@@ -162,6 +166,7 @@ fn draw(random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> 
 mod tests {
     use super::*;
     use crate::backend::AeadScheme;
+    use crate::error::Error;
 
     const RANDOM: &dyn Random = crate::backend::Provider::ALL[0].random;
 

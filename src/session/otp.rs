@@ -12,6 +12,7 @@ use super::operation::place;
 use crate::backend::{Hash, MacScheme};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
+use crate::mechanism::field;
 use crate::mechanism::{Mechanism, Params};
 use crate::object::bits::Flag;
 use crate::object::value::Value;
@@ -56,7 +57,11 @@ impl Otp {
             && (6..=8).contains(&digits)
             && format.is_none_or(|format| format == number::OTP_FORMAT_DECIMAL)
             && (counter.is_some() || requirement != number::OTP_PARAM_MANDATORY);
-        require(fits, Error::MechanismParamInvalid)?;
+        if !fits {
+            let fields =
+                "pParams: CK_OTP_FLAGS, CK_OTP_OUTPUT_LENGTH, CK_OTP_OUTPUT_FORMAT or CK_OTP_COUNTER";
+            return Err(field::refused(fields));
+        }
         let counter = counter.filter(|_| requirement != number::OTP_PARAM_IGNORED);
         Ok(Self { token: Arc::clone(token), access, handle, key, counter, digits: digits as usize })
     }
@@ -72,7 +77,7 @@ impl Otp {
         let mut otp = Self::signing(token, Access::ReadOnly, mechanism, handle, key)?;
         match mechanism.params {
             Params::Otp { counter: Some(counter), .. } => otp.counter = Some(counter),
-            _ => return Err(Error::MechanismParamInvalid),
+            _ => return Err(field::refused("pParams: CK_OTP_COUNTER is missing")),
         }
         Ok(otp)
     }

@@ -12,8 +12,9 @@ use super::otp::Otp;
 use super::pending::{self, Later, Pending, State};
 use super::progress::Progress;
 use crate::backend::{Mac, Signer, Verifier};
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::id::SessionHandle;
+use crate::mechanism::field;
 
 /// The engine of a signature or its verification. `A` is the algorithm with the private or the
 /// public key.
@@ -49,7 +50,9 @@ impl MacEngine {
     pub(crate) fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
         let whole = Secret::zeroed(mac.mac_len());
         let len = len.unwrap_or(whole.len());
-        require(len != 0 && len <= whole.len(), Error::MechanismParamInvalid)?;
+        if len == 0 || len > whole.len() {
+            return Err(field::refused("CK_MAC_GENERAL_PARAMS"));
+        }
         Ok(Self { mac, len, any_len: false, whole })
     }
 

@@ -1,8 +1,8 @@
 //! The permissions of token files, of the files beside them and of their directory.
 
-use std::fs::{File, Metadata, Permissions};
-use std::io::{Error, Result};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -16,6 +16,41 @@ pub(super) fn check_file(data: &Metadata) -> Result<()> {
     }
     if data.mode() & EVERYBODY_WRITES != 0 {
         return Err(Error::other("every user may write to this file: chmod o-w"));
+    }
+    Ok(())
+}
+
+/// Fails if a token's own directory is not a directory, such as a symbolic link, or if every user
+/// may write to it.
+pub(super) fn check_own_directory(data: &Metadata) -> Result<()> {
+    if !data.is_dir() {
+        return Err(Error::other("this is no directory, or a link to one: move the directory itself here"));
+    }
+    if data.mode() & EVERYBODY_WRITES != 0 {
+        return Err(Error::other("every user may write to the token's own directory: chmod o-w"));
+    }
+    Ok(())
+}
+
+/// Makes a directory that only its owner may use, with the directories above it.
+pub(super) fn create_directory(path: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(OWNER_SEARCHES).create(path)
+}
+
+/// Makes the own directory of a token, unless it exists. In a shared directory, the group may use
+/// it, too.
+pub(super) fn create_own_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().mode(OWNER_SEARCHES).create(path) {
+        Err(reason) if reason.kind() == ErrorKind::AlreadyExists => {
+            return check_own_directory(&std::fs::symlink_metadata(path)?);
+        }
+        made => made?,
+    }
+    // The setgid bit and the group come from the directory above.
+    let data = std::fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
+    if is_shared(data.mode()) {
+        let mode = Permissions::from_mode(OWNER_SEARCHES | GROUP_SEARCHES | SETGID);
+        file::open_directory_itself(path)?.set_permissions(mode)?;
     }
     Ok(())
 }
@@ -115,7 +150,7 @@ pub(super) fn open_or_create(path: &Path, flags: OFlags, mode: u32) -> Result<Fi
 
 /// Returns whether the administrator shares a directory with a group: its group may write, and new
 /// files belong to this group (setgid).
-fn is_shared(mode: u32) -> bool {
+pub(super) fn is_shared(mode: u32) -> bool {
     mode & GROUP_WRITES != 0 && mode & SETGID != 0
 }
 
@@ -137,6 +172,8 @@ pub(super) fn exposure(data: &Metadata) -> Option<&'static str> {
 const OWNER: u32 = 0o600;
 const GROUP: u32 = 0o060;
 const EVERYBODY_WRITES: u32 = 0o002;
+const OWNER_SEARCHES: u32 = 0o700;
+const GROUP_SEARCHES: u32 = 0o070;
 const GROUP_WRITES: u32 = 0o020;
 const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;

@@ -1,9 +1,9 @@
 //! The stored form of objects and of the token key.
 //!
-//! A record is `format (1) | kind (1) | nonce | body`. The [format] determines the algorithms. The
-//! cipher under the token key authenticates the whole record, together with the token's serial
-//! number and the record's number. So a record cannot be changed, and cannot replace another
-//! record.
+//! A record is `format (1) | kind (1) | nonce | body`. The [format](Format) determines the
+//! algorithms. The cipher under the token key authenticates the whole record, together with the
+//! token's serial number and the record's number. So a record cannot be changed, and cannot replace
+//! another record.
 //!
 //! The body of a private object is encrypted. The body of a public object is readable without a
 //! login, and the next login verifies its tag. (So a token object can only be written while the
@@ -13,86 +13,34 @@
 //! The token key is wrapped under the SO PIN and, if it is set, under the user PIN. Each wrapping
 //! uses a KDF with its own salt and parameters.
 
-mod format;
+pub mod algorithms;
 pub(crate) mod index;
 pub(in crate::store) mod inspection;
+pub mod pin_record;
+pub mod record;
 pub(crate) mod sealing_key;
 pub mod summary;
 
 use jeton_secret::Secret;
-use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tracing::error;
 
-use self::format::{AEAD_KEY, KdfRun, TAG};
+use self::algorithms::{AEAD_KEY, KdfRun, PinCost, TAG};
 use self::index::{INDEXER_KEY, Indexer};
-use self::sealing_key::{SealingId, SealingKey};
+use self::pin_record::{PinRecord, role_byte};
+use self::record::{
+    Kind, LONGEST_RECORD, PublicKeyRecord, decode, decode_into, encode, head_len, is_sealed, tag,
+};
+use self::sealing_key::SealingKey;
 use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
-use crate::backend::{Hash, Provider};
+use crate::backend::Provider;
 use crate::config::{Format, PinRules};
 use crate::error::{Error, Result, require};
-use crate::id::AttributeType;
 use crate::object::Attributes;
-use crate::object::attribute::{ObjectRules, ObjectTypes};
-use crate::object::value::Value;
-use crate::store::{Change, Role, Row, Tag};
-
-pub use self::format::PinCost;
+use crate::store::{Change, Role, Row};
 
 /// The token key consists of the AEAD key, the key of the indexer and the key of row hashes.
 const KEY: usize = AEAD_KEY + INDEXER_KEY + ROW_HASH_KEY;
-const SALT: usize = 16;
-
-/// The protection of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Encrypted.
-    Private = 1,
-    /// Readable and authenticated.
-    Public = 2,
-    /// The secret attributes are encrypted, and the others are readable. All of them are
-    /// authenticated together.
-    PublicKey = 3,
-}
-
-impl Kind {
-    fn for_object(attributes: &Attributes) -> Self {
-        if attributes.flag(AttributeType::PRIVATE) == Some(true) {
-            return Self::Private;
-        }
-        let hidden = attributes.object_type().is_some_and(ObjectTypes::is_hidden);
-        if hidden { Self::PublicKey } else { Self::Public }
-    }
-
-    /// Returns the protection of a record; `None` if this version does not know its format.
-    pub(crate) fn of(record: &[u8]) -> Option<Self> {
-        Head::of(record).map(|head| head.kind)
-    }
-
-    fn byte(self) -> u8 {
-        self as u8
-    }
-}
-
-/// The start of a record.
-struct Head {
-    kind: Kind,
-    /// The length with the nonce.
-    len: usize,
-}
-
-impl Head {
-    fn of(record: &[u8]) -> Option<Self> {
-        let [format, kind, ..] = record else { return None };
-        let mut kinds = [Kind::Private, Kind::Public, Kind::PublicKey].into_iter();
-        let kind = kinds.find(|known| known.byte() == *kind)?;
-        Some(Self { kind, len: head_len(Format::numbered(*format)?) })
-    }
-}
-
-const fn head_len(format: Format) -> usize {
-    2 + format.nonce_len()
-}
 
 /// Returns random bytes from the operating system, or from the validated module.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
@@ -298,154 +246,12 @@ impl Unwrapping {
     }
 }
 
-/// Returns the rules for a stronger PIN record: the greater of its own parameters and the
-/// configured ones. Returns `None` if the record is already strong enough, or uses PBKDF2.
-pub(crate) fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
-    let PinCost::Argon2id { memory_kib, passes } = pin_cost(record)? else { return None };
-    let weak = memory_kib < rules.memory_kib || passes < rules.passes;
-    weak.then(|| PinRules {
-        memory_kib: memory_kib.max(rules.memory_kib),
-        passes: passes.max(rules.passes),
-        ..*rules
-    })
-}
-
-/// Reads the KDF of a PIN record; `None` if it is malformed.
-pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
-    Some(PinRecord::decode(record)?.cost)
-}
-
-/// Identifies the PIN that is current: see
-/// [`Module::pin_mark`](crate::functions::Module::pin_mark).
-pub type PinMark = [u8; 16];
-
-/// Returns the mark of a PIN: a hash of the salt, which each new PIN chooses at random. `None` if
-/// the record is malformed, or empty because the PIN was never set.
-pub(crate) fn pin_mark(
-    serial: &str,
-    role: Role,
-    record: &[u8],
-    provider: &Provider,
-) -> Result<Option<PinMark>> {
-    let Some(PinRecord { salt, .. }) = PinRecord::decode(record) else { return Ok(None) };
-    let text = [b"jeton PIN mark\0", &[role_byte(role)][..], &salt, serial.as_bytes()].concat();
-    let mut hash = [0; 32];
-    provider.digest.hash(Hash::Sha256, &text, &mut hash)?;
-    Ok(hash.first_chunk().copied())
-}
-
-/// Returns the ID of the sealing key that a PIN record needs; `None` if it needs none.
-pub(crate) fn sealing_id(record: &[u8]) -> Option<SealingId> {
-    PinRecord::decode(record)?.sealing
-}
-
-/// Returns the authentication tag of a record; `None` if it is malformed.
-pub fn tag(record: &[u8]) -> Option<Tag> {
-    match Head::of(record)? {
-        Head { kind: Kind::Public, len } => record.get(len..)?.first_chunk().copied(),
-        _ => record.last_chunk().copied(),
-    }
-}
-
-/// Reads the readable attributes of a record without verifying them; `None` if it is private or
-/// malformed. Format 2 of the file stored the secret attributes of keys with `CKA_PRIVATE` false in
-/// clear: they are skipped here.
-pub fn peek(record: &[u8]) -> Option<Attributes> {
-    let head = Head::of(record)?;
-    let body = match head.kind {
-        Kind::Private => return None,
-        Kind::Public => record.get(head.len + TAG..)?,
-        Kind::PublicKey => PublicKeyRecord::of(record)?.body,
-    };
-    let mut attributes = decode(body)?;
-    let object_type = attributes.object_type();
-    attributes.retain(|id| !is_sealed(id, object_type));
-    Some(attributes)
-}
-
-/// Returns whether a record has a secret attribute in clear, as older versions stored it.
-pub(crate) fn is_clear_key(record: &[u8], attributes: &Attributes) -> bool {
-    Kind::of(record) == Some(Kind::Public) && Kind::for_object(attributes) != Kind::Public
-}
-
-/// Returns whether an attribute is encrypted in every record: the secret parts of keys, and check
-/// values, which are computed from them.
-fn is_sealed(id: AttributeType, object_type: Option<ObjectTypes>) -> bool {
-    object_type.is_some_and(|object_type| {
-        object_type.is_hidden()
-            && (id == AttributeType::CHECK_VALUE || ObjectRules::of(object_type).secret.contains(&id))
-    })
-}
-
-/// The parts of a [`Kind::PublicKey`] record.
-struct PublicKeyRecord<'a> {
-    /// The format, the kind and the nonce.
-    head: &'a [u8],
-    /// The length of the body, and the body. It is authenticated and not encrypted.
-    readable: &'a [u8],
-    body: &'a [u8],
-    /// The encrypted attributes and the tag.
-    sealed: &'a [u8],
-}
-
-impl<'a> PublicKeyRecord<'a> {
-    fn of(record: &'a [u8]) -> Option<Self> {
-        let (head, rest) = record.split_at_checked(Head::of(record)?.len)?;
-        let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
-        let (readable, sealed) = rest.split_at_checked(len.checked_add(4)?)?;
-        Some(Self { head, readable, body: &readable[4..], sealed })
-    }
-}
-
-/// A wrapped token key with the parameters to unwrap it.
-struct PinRecord {
-    cost: PinCost,
-    salt: [u8; SALT],
-    wrapped: Vec<u8>,
-    sealing: Option<SealingId>,
-}
-
-impl PinRecord {
-    /// Decodes a PIN record; `None` if it is malformed, or if the cost is out of range. If there is
-    /// a sealing key, its ID is at the end.
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let ((memory_kib, passes, salt, wrapped), rest) = postcard::take_from_bytes(bytes).ok()?;
-        let sealing = if rest.is_empty() { None } else { Some(rest.try_into().ok()?) };
-        Some(Self { cost: PinCost::decode(memory_kib, passes)?, salt, wrapped, sealing })
-    }
-
-    fn encode(&self) -> Result<Vec<u8>> {
-        let (memory_kib, passes) = self.cost.encode();
-        let parts = (memory_kib, passes, self.salt, &self.wrapped);
-        let mut bytes = postcard::to_allocvec(&parts).map_err(|_| Error::GeneralError)?;
-        bytes.extend(self.sealing.iter().flatten());
-        Ok(bytes)
-    }
-
-    fn context(&self, serial: &str) -> Vec<u8> {
-        let (memory_kib, passes) = self.cost.encode();
-        let sealing = self.sealing.as_ref().map(|id| &id[..]).unwrap_or_default();
-        [&memory_kib.to_le_bytes(), &passes.to_le_bytes(), &self.salt[..], serial.as_bytes(), sealing]
-            .concat()
-    }
-}
-
 /// The largest number of records and summaries that a token key of [`Format::Fips`] encrypts. SP
 /// 800-38D, 8.3, permits 2^32 random nonces. The others are for commits that were not completed.
 const MOST_SEALED: u64 = 1 << 31;
 
-/// The largest length of a record in bytes. A store reads no longer one.
-pub(in crate::store) const LONGEST_RECORD: usize = 64 << 20;
-
 /// The kind byte of a sealed summary.
 const SUMMARY: u8 = 32;
-
-const fn role_byte(role: Role) -> u8 {
-    match role {
-        Role::SecurityOfficer => 16,
-        Role::User => 17,
-    }
-}
 
 fn context(serial: &str, id: i64) -> Vec<u8> {
     [&id.to_le_bytes(), serial.as_bytes()].concat()
@@ -472,103 +278,14 @@ impl Cipher<'_> {
     }
 }
 
-/// A value in its stored form: numbers have 64 bits on every platform. `T` is the same type one
-/// level deeper. So the type limits the depth of nested templates; without a limit, a malicious
-/// record could overflow the stack.
-#[derive(Serialize, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-enum Written<'a, T> {
-    Flag(bool),
-    Number(u64),
-    #[serde(borrow)]
-    Bytes(&'a [u8]),
-    Numbers(Vec<u64>),
-    Template(Vec<(u64, T)>),
-}
-
-/// The type below the deepest template. It has no values.
-#[derive(Serialize, Deserialize)]
-enum Nothing {}
-
-/// The value of an attribute, with at most four levels of nested templates.
-type Whole<'a> = Written<'a, Written<'a, Written<'a, Written<'a, Written<'a, Nothing>>>>>;
-
-/// One level of nested templates.
-trait Level<'a>: Sized {
-    /// Converts a value to its stored form; `None` if its templates nest too deep.
-    fn write(value: &'a Value) -> Option<Self>;
-
-    fn revive(self) -> Value;
-}
-
-impl<'a> Level<'a> for Nothing {
-    fn write(_: &'a Value) -> Option<Self> {
-        None
-    }
-
-    fn revive(self) -> Value {
-        match self {}
-    }
-}
-
-impl<'a, T: Level<'a>> Level<'a> for Written<'a, T> {
-    fn write(value: &'a Value) -> Option<Self> {
-        Some(match value {
-            Value::Flag(flag) => Self::Flag(*flag),
-            Value::Number(number) => Self::Number(*number),
-            Value::Bytes(bytes) => Self::Bytes(bytes),
-            Value::Numbers(numbers) => Self::Numbers(numbers.clone()),
-            Value::Template(inner) => {
-                let inner = inner.iter().map(|(id, value)| Some((id.0, T::write(value)?)));
-                Self::Template(inner.collect::<Option<_>>()?)
-            }
-        })
-    }
-
-    fn revive(self) -> Value {
-        match self {
-            Self::Flag(flag) => Value::Flag(flag),
-            Self::Number(number) => Value::Number(number),
-            Self::Bytes(bytes) => Value::Bytes(bytes.into()),
-            Self::Numbers(numbers) => Value::Numbers(numbers),
-            Self::Template(inner) => Value::Template(
-                inner.into_iter().map(|(id, value)| (AttributeType(id), value.revive())).collect(),
-            ),
-        }
-    }
-}
-
-fn encode(attributes: &Attributes, wanted: impl Fn(AttributeType) -> bool) -> Result<Secret> {
-    let flags = attributes.flags().filter(|(id, _)| wanted(*id));
-    let flags = flags.map(|(id, flag)| Some((id.0, Whole::Flag(flag))));
-    let values = attributes.iter().filter(|(id, _)| wanted(*id));
-    let values = values.map(|(id, value)| Some((id.0, Whole::write(value)?)));
-    let written: Vec<_> = flags.chain(values).collect::<Option<_>>().ok_or(Error::GeneralError)?;
-    let size = postcard::experimental::serialized_size(&written).map_err(|_| Error::GeneralError)?;
-    let mut out = Secret::zeroed(size);
-    postcard::to_slice(&written, &mut out).map_err(|_| Error::GeneralError)?;
-    Ok(out)
-}
-
-fn decode(bytes: &[u8]) -> Option<Attributes> {
-    let mut attributes = Attributes::default();
-    decode_into(&mut attributes, bytes)?;
-    Some(attributes)
-}
-
-fn decode_into(attributes: &mut Attributes, bytes: &[u8]) -> Option<()> {
-    let (written, rest): (Vec<(u64, Whole<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
-    if !rest.is_empty() {
-        return None;
-    }
-    written.into_iter().for_each(|(id, value)| attributes.put(AttributeType(id), value.revive()));
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::pin_record::SALT;
+    use super::record::{is_clear_key, peek};
     use super::*;
-    use crate::id::{KeyType, ObjectClass};
+    use crate::id::{AttributeType, KeyType, ObjectClass};
+    use crate::object::attribute::{ObjectRules, ObjectTypes};
+    use crate::object::value::Value;
 
     const RULES: PinRules =
         PinRules { min_length: 4, max_length: 64, retries: 3, memory_kib: 8, passes: 1, uncounted_delay: 0 };

@@ -16,7 +16,7 @@ use crate::error::{Error, Result, require};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
 use crate::store::seal::summary::{RowHash, Summary};
-use crate::store::seal::{self, TokenKey};
+use crate::store::seal::{TokenKey, record};
 use crate::store::{Change, Purpose, Role, Row, Snapshot, Tag, Transaction, Write};
 use crate::sync::lock;
 
@@ -144,7 +144,7 @@ impl Token {
         loading.finish(change, &before)?;
         self.bump();
         let tag = self.objects.row(id).ok_or(Error::ObjectHandleInvalid)?.tag;
-        let record = record.filter(|record| seal::tag(record) == Some(tag));
+        let record = record.filter(|record| record::tag(record) == Some(tag));
         let object = self.open_record(id, &record.ok_or(Error::ObjectHandleInvalid)?)?;
         self.objects.keep(handle, tag, &object);
         self.make_change(key, (id, tag), &object, make)

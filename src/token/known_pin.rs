@@ -10,7 +10,8 @@ use subtle::ConstantTimeEq;
 
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::Result;
-use crate::store::seal::{self, PinMark};
+use crate::store::seal;
+use crate::store::seal::pin_record::PinMark;
 use crate::sync::lock;
 
 /// The known PINs of a token.

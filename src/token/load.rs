@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::objects::Cached;
 use super::poll::tick;
@@ -213,6 +213,9 @@ impl Token {
         login: Login,
         cached: Cached,
     ) -> Result<()> {
+        if key.is_none() {
+            info!(token = self.serial, "public objects are not authenticated before a login");
+        }
         let mut loading = Loading::new(self, key, login, cached);
         let snapshot = self.store.load(&mut |row| loading.row(row))?;
         let present = loading.finish(change, &snapshot)?;

@@ -18,7 +18,7 @@ use crate::error::{Error, Result, require};
 use crate::object::policy::Login;
 use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::summary::Summary;
-use crate::store::seal::{self, TokenKey};
+use crate::store::seal::{TokenKey, pin_record};
 use crate::store::{Attempt, Change, Header, PinState, Role};
 use crate::sync::lock;
 
@@ -133,7 +133,7 @@ impl Token {
     /// valid if this fails. If another process has replaced the record in the meantime, that record
     /// stays.
     fn strengthen(&self, key: (&TokenKey, i64), role: Role, old: &[u8], pin: &[u8]) {
-        let Some(rules) = seal::stronger(old, &self.settings.pins) else { return };
+        let Some(rules) = pin_record::stronger(old, &self.settings.pins) else { return };
         let sealing = self.sealing_for(old, None);
         let renewed = sealing
             .and_then(|sealing| key.0.wrap(&self.serial, role, pin, &rules, sealing.as_ref(), Some(old)));
@@ -180,7 +180,7 @@ impl Token {
     /// Returns the sealing key that a PIN record needs: the configured one or `other`. Fails with
     /// `DeviceError` if neither of them is the needed key.
     fn sealing_for(&self, record: &[u8], other: Option<&SealingKey>) -> Result<Option<SealingKey>> {
-        let Some(needed) = seal::sealing_id(record) else { return Ok(None) };
+        let Some(needed) = pin_record::sealing_id(record) else { return Ok(None) };
         if let Some(other) = other.filter(|other| other.id() == needed) {
             return Ok(Some(other.duplicate()));
         }
@@ -219,7 +219,8 @@ impl Token {
         let sealing = self.sealing_for(record, other)?;
         let prepared = TokenKey::prepare(role, record, sealing)?;
         let counted = self.count(role, *failures).inspect_err(|error| {
-            warn!(token = self.serial, ?role, failures, ?error, "PIN refused before it was tried");
+            // At the level that is on by default: a server shows its user no reason.
+            error!(token = self.serial, ?role, failures, ?error, "PIN refused before it was tried");
         })?;
         match prepared.open(&self.serial, pin) {
             Ok(key) => {
@@ -227,7 +228,7 @@ impl Token {
                 Ok(Unwrapped { key, incarnation: header.change.incarnation(), record: record.clone() })
             }
             Err(error) => {
-                warn!(token = self.serial, ?role, ?error, "login failed");
+                error!(token = self.serial, ?role, ?error, "login failed");
                 if error != Error::PinIncorrect {
                     self.take_back(role, &counted);
                 }
@@ -377,7 +378,7 @@ impl ClientToken {
     fn known_pin(&self, role: Role, pin: &[u8]) -> Result<Option<(Arc<KnownPin>, Header)>> {
         let Some(identity) = self.identity() else { return Ok(None) };
         let header = self.current_header()?;
-        let Some(mark) = seal::pin_mark(&self.serial, role, &header.pin(role).record, self.provider())?
+        let Some(mark) = pin_record::pin_mark(&self.serial, role, &header.pin(role).record, self.provider())?
         else {
             return Ok(None);
         };

@@ -14,7 +14,7 @@ use crate::object::policy::Login;
 use crate::object::value::Value;
 use crate::store::seal::sealing_key::SealingKey;
 use crate::store::seal::summary::Summary;
-use crate::store::seal::{self, TokenKey};
+use crate::store::seal::{TokenKey, record};
 use crate::store::{Change, Purpose, Role, Row, Snapshot, Transaction, Write};
 
 /// The sealing key that a token needs after [`Token::rekey`].
@@ -53,12 +53,12 @@ impl Token {
         self.store.transact(Purpose::Rewrite, &mut |transaction| {
             replaced.clear();
             replace_objects(transaction, |row, body| {
-                if row.private || seal::tag(body) != Some(row.tag) {
+                if row.private || record::tag(body) != Some(row.tag) {
                     return Ok(None);
                 }
                 // A record that was altered stays as it is. A later read leaves it out.
                 let Some(attributes) = key.open(&self.serial, row.id, body) else { return Ok(None) };
-                if !seal::is_clear_key(body, &attributes) {
+                if !record::is_clear_key(body, &attributes) {
                     return Ok(None);
                 }
                 let new = key.seal(&self.serial, row.id, &attributes, &self.public_indexer)?;
@@ -201,7 +201,7 @@ impl Rekey<'_> {
         let (mut found, mut made) = (Summary::empty(Change(0)), Summary::empty(Change(0)));
         let indexer = public_indexer(next);
         replace_objects(transaction, |row, body| {
-            let opened = self.old.open(serial, row.id, body).filter(|_| seal::tag(body) == Some(row.tag));
+            let opened = self.old.open(serial, row.id, body).filter(|_| record::tag(body) == Some(row.tag));
             let Some(mut attributes) = opened else {
                 error!(token = serial, record = row.id, "no new key: an object was altered on disk");
                 return Err(Error::DeviceError);

@@ -30,7 +30,7 @@ use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
 use crate::store::counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
-use crate::store::seal::{self, TokenKey};
+use crate::store::seal::{self, TokenKey, record};
 use crate::store::{Change, Header, Role, Store, Tag};
 
 /// A token in its slot.
@@ -349,7 +349,7 @@ impl Token {
     /// read unverified, and is forgotten at the login.
     pub(super) fn read(&self, id: i64, tag: Tag) -> Result<Option<Arc<Object>>> {
         let Some(record) = self.store.record(id)? else { return Ok(None) };
-        if seal::tag(&record) != Some(tag) {
+        if record::tag(&record) != Some(tag) {
             return Ok(None);
         }
         self.open_record(id, &record).map(Some)
@@ -361,7 +361,7 @@ impl Token {
         let key = self.state().key.clone();
         let attributes = match &key {
             Some(key) => key.open(&self.serial, id, record),
-            None => seal::peek(record),
+            None => record::peek(record),
         };
         match attributes.and_then(|attributes| Object::new(Home::Token(id), attributes, self.provider()).ok())
         {

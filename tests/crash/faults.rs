@@ -154,11 +154,7 @@ fn prepare_use(directory: &Directory) {
         client.finalize().expect("a module");
         directory
     });
-    for entry in std::fs::read_dir(ready.path()).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let to = directory.path().join(path.file_name().expect("a name"));
-        std::fs::copy(path, to).expect("a copy");
-    }
+    copy_files(ready.path(), directory.path());
 }
 
 /// Uses the token as the user, and ends with a wrong PIN.
@@ -234,11 +230,8 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
 /// Returns the counted failures of the SO PIN and of the user PIN, from the only token file of a
 /// directory. Returns zeros if there is no file.
 pub fn failures(directory: &Directory) -> Result<(u32, u32), String> {
-    let mut files = std::fs::read_dir(directory.path()).expect("a directory");
     let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
-    let Some(path) = files.find_map(|entry| Some(entry.expect("an entry").path()).filter(token)) else {
-        return Ok((0, 0));
-    };
+    let Some(path) = files_below(directory.path()).into_iter().find(token) else { return Ok((0, 0)) };
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let row = connection.and_then(|connection| {
         connection.query_row("SELECT so_failures, user_failures FROM token", [], |row| {

@@ -158,8 +158,8 @@ pub fn full_child() {
     });
     // Nor does it leave its pages in the log.
     assert_eq!(client.create(session, &large), Err(Error::DeviceMemory));
-    let files = std::fs::read_dir(directory.path()).expect("the directory").map(|file| file.expect("a file"));
-    let mut logs = files.filter(|file| file.file_name().to_string_lossy().ends_with("-wal"));
+    let files = files_below(directory.path()).into_iter();
+    let mut logs = files.filter(|file| file.to_string_lossy().ends_with("-wal"));
     assert!(logs.all(|log| log.metadata().expect("a length").len() < 1 << 16));
     for (disk, len) in [("size=3m,mode=0700", 3000), (DISK, 120_000), ("size=3m,mode=0700", 1_200_000)] {
         let fresh = Directory::new();
@@ -275,10 +275,7 @@ pub fn read_only_child() {
     // A copy of the files of a token in use, so that SQLite's files exist.
     let copy = Directory::new();
     mount(&["-t", "tmpfs", "-o", DISK, "jeton"], copy.path());
-    for entry in std::fs::read_dir(&disk).expect("the directory") {
-        let path = entry.expect("an entry").path();
-        std::fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
-    }
+    copy_files(&disk, copy.path());
     mount(&["-o", "remount,ro"], copy.path());
     let other = slow(&copy);
     read_only_use(&other);
@@ -311,13 +308,15 @@ fn read_only_use(client: &Client) {
 pub fn unwritable() {
     let directory = Directory::new();
     made(&directory);
-    let paths = std::fs::read_dir(directory.path()).expect("the directory");
-    let mut paths: Vec<_> = paths.map(|entry| entry.expect("an entry").path()).collect();
-    paths.push(directory.path().to_owned());
+    let own = directory.file("jeton").parent().expect("a directory").to_owned();
+    let mut paths = files_below(directory.path());
+    paths.extend([directory.path().to_owned(), own.clone()]);
     if paths.iter().any(|path| chown(path, Some(STRANGER), Some(STRANGER)).is_err()) {
         return jeton_programs::skip("only root can act as another user");
     }
-    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o555)).expect("permissions");
+    for path in [directory.path(), &own] {
+        std::fs::set_permissions(path, Permissions::from_mode(0o555)).expect("permissions");
+    }
     // A copy of this binary where the other user can read it.
     let place = Directory::new();
     std::fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("permissions");

@@ -152,6 +152,7 @@ fn use_key(client: &Client, kind: Kind) {
         KeyType::DSA => sign(&plain(M::DSA_SHA256)),
         KeyType::EC_MONTGOMERY => agree(client, session, (public, private)),
         KeyType::ML_DSA => sign(&plain(M::ML_DSA)),
+        KeyType::JETON_COMPOSITE_ML_DSA => sign(&plain(M::JETON_COMPOSITE_ML_DSA)),
         KeyType::SLH_DSA => sign(&plain(M::SLH_DSA)),
         KeyType::AES => {
             sign(&plain(M::AES_CMAC));

@@ -115,13 +115,9 @@ fn said(events: &[Event]) -> impl Iterator<Item = &str> {
 }
 
 fn read(directory: &Directory) -> Files {
-    let entries =
-        std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry"));
-    entries
-        .map(|entry| {
-            (entry.file_name().into_string().expect("a name"), std::fs::read(entry.path()).expect("a file"))
-        })
-        .collect()
+    let name = |path: &PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
+    let files = files_below(directory.path()).into_iter();
+    files.map(|path| (name(&path), std::fs::read(path).expect("a file"))).collect()
 }
 
 /// The effect of a power cut on unsynced writes.

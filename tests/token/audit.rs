@@ -2,6 +2,7 @@
 //! that `jeton audit verify` finds an edit.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Barrier;
 
@@ -29,11 +30,14 @@ pub fn audits(file: &Path) -> String {
     format!(", audit = {{ file = '{}' }}", file.display())
 }
 
-/// Reads the lines of a log and checks that they form a chain.
+/// Reads the lines of a log and checks that they form a chain, which may continue another file.
 fn records(file: &PathBuf, provider: &Provider) -> Vec<Value> {
-    let mut last = [0; 32];
     let text = std::fs::read_to_string(file).expect("an audit log");
-    let record = |(number, line): (usize, &str)| {
+    let first = text.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let field = |name| first.as_ref().and_then(|first| first.get(name));
+    let mut last = field("previous").map_or([0; 32], |hash| unhex(hash.as_str().expect("a hash")));
+    let start = field("previous").map_or(1, |_| field("number").and_then(Value::as_u64).expect("a number"));
+    let record = |(number, line): (u64, &str)| {
         let (body, hash) = line.split_once(",\"hash\":\"").expect("a hash");
         let chained = [&last[..], body.as_bytes(), b"}"].concat();
         provider.digest.hash(Hash::Sha256, &chained, &mut last).expect("a digest");
@@ -43,7 +47,22 @@ fn records(file: &PathBuf, provider: &Provider) -> Vec<Value> {
         assert_eq!(record["number"], number);
         record
     };
-    (1..).zip(text.lines()).map(record).collect()
+    (start..).zip(text.lines()).map(record).collect()
+}
+
+fn unhex(text: &str) -> [u8; 32] {
+    std::array::from_fn(|at| u8::from_str_radix(&text[2 * at..][..2], 16).expect("a digit"))
+}
+
+/// The file beside a log that has its last number and hash.
+fn end_of(file: &Path) -> PathBuf {
+    format!("{}.end", file.display()).into()
+}
+
+/// Begins a log without a history.
+fn begin(file: &Path, content: &str) {
+    std::fs::write(file, content).expect("a file");
+    let _ = std::fs::remove_file(end_of(file));
 }
 
 /// Returns a record as short text.
@@ -444,8 +463,7 @@ fn an_attribute_that_is_read_many_times_is_recorded_once() {
 fn append_long(file: &Path, number: usize, length: usize) {
     let before = std::fs::read_to_string(file).expect("an audit log");
     let hash = before.trim_end().rsplit_once(",\"hash\":\"").map(|(_, hash)| hash);
-    let byte = |at| hash.map_or(0, |hash| u8::from_str_radix(&hash[2 * at..][..2], 16).expect("a digit"));
-    let last: [u8; 32] = std::array::from_fn(byte);
+    let last = hash.map_or([0; 32], unhex);
     let body = format!("{{\"number\":{number},\"result\":\"{}\"", "a".repeat(length));
     let mut digest = [0; 32];
     let chained = [&last[..], body.as_bytes(), b"}"].concat();
@@ -483,8 +501,8 @@ fn no_chain_begins_in_a_file_with_another_content() {
         assert_eq!(std::fs::read_to_string(&file).expect("a file"), content);
     }
     // A crash cut off the first line. A process that wrote nothing may have ended it.
-    for content in ["{\"num", "{\"number\":1,", "{\"number\":1,\"time\":17", "{\"number\":1,\"time\":17\n"] {
-        std::fs::write(&file, content).expect("a file");
+    for content in ["{\"num", "{\"number\":1,", "{\"number\":12,\"time\":17", "{\"number\":1,\"time\":17\n"] {
+        begin(&file, content);
         write(&file, &[]);
         write(&file, &["C_Login", "C_Logout"]);
         let text = std::fs::read_to_string(&file).expect("a log");
@@ -524,7 +542,7 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
         },
     ];
     for (harm, left) in harms.into_iter().zip([0, 5, 0, 1, 1]) {
-        let _ = std::fs::remove_file(&file);
+        begin(&file, "");
         let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
         let note = |function| audit.note(Record { function, ..Record::default() });
         note("C_Login");
@@ -536,10 +554,134 @@ fn a_process_reports_lines_that_it_knows_and_that_are_missing() {
         let after = records(&file, DEFAULT);
         assert_eq!(after.len(), left + 3);
         let hash = before[1]["hash"].as_str().expect("a hash");
-        let expected = format!("lines are missing, up to number 2 with the hash {hash}");
-        assert_eq!(said(&after[left]), format!("audit - - 0 {expected}"));
+        if after[0]["number"] == 3 {
+            // An empty file continues the chain, also if another process writes to it first.
+            assert_eq!(after[0]["previous"], hash);
+            assert_eq!(said(&after[0]), "audit - - 0 this file continues after number 2");
+        } else {
+            let expected = format!("lines are missing, up to number 2 with the hash {hash}");
+            assert_eq!(said(&after[left]), format!("audit - - 0 {expected}"));
+        }
         assert_eq!(after[left + 1]["function"], "C_Logout");
     }
+}
+
+/// As logrotate does it: it renames the log, and may make an empty one.
+#[test]
+fn the_next_file_continues_the_chain_of_a_log_that_was_moved_away() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let old = |round| directory.path().join(format!("audit.jsonl.{round}"));
+    let running = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+    let login = || running.note(Record { function: "C_Login", ..Record::default() });
+    login();
+    for round in 0..4 {
+        std::fs::rename(&file, old(round)).expect("a log");
+        if round % 2 == 0 {
+            File::create(&file).expect("a file");
+        }
+        // A process that starts now, and one that has the log open.
+        write(&file, &["C_SetPIN"]);
+        login();
+        if round > 1 {
+            write(&file, &["C_SetPIN"]);
+        }
+        let (before, after) = (records(&old(round), DEFAULT), records(&file, DEFAULT));
+        let (last, first) = (before.last().expect("a line"), &after[0]);
+        assert_eq!(first["previous"], last["hash"]);
+        assert_eq!(first["number"].as_u64(), last["number"].as_u64().map(|number| number + 1));
+        let functions: Vec<_> = after[1..].iter().map(|record| &record["function"]).collect();
+        let expected = ["C_SetPIN", "C_Login", "C_SetPIN"];
+        assert_eq!(functions, &expected[..if round > 1 { 3 } else { 2 }], "{round}");
+    }
+}
+
+#[test]
+fn a_process_continues_a_log_that_it_knows_without_the_file_beside_it() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
+    let login = || audit.note(Record { function: "C_Login", ..Record::default() });
+    login();
+    login();
+    begin(&file, "");
+    login();
+    let all = records(&file, DEFAULT);
+    assert_eq!((all.len(), &all[0]["number"]), (2, &json!(3)));
+    // A file that is not Jeton's is kept, and calls continue.
+    std::fs::write(end_of(&file), "a letter").expect("a file");
+    login();
+    write(&file, &["C_SetPIN"]);
+    assert_eq!(records(&file, DEFAULT).len(), 4);
+    assert_eq!(std::fs::read_to_string(end_of(&file)).expect("a file"), "a letter");
+}
+
+/// A process that is killed between two writes leaves the file beside the log behind the log.
+#[test]
+fn a_log_with_more_lines_than_the_file_beside_it_knows_goes_on() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    write(&file, &["C_Login"]);
+    let end = std::fs::read(end_of(&file)).expect("a file");
+    write(&file, &["C_Login", "C_Logout"]);
+    std::fs::write(end_of(&file), end).expect("a file");
+    write(&file, &["C_SetPIN"]);
+    let functions: Vec<_> = records(&file, DEFAULT).iter().map(said).collect();
+    assert_eq!(
+        functions,
+        ["C_Login - - 0 ", "C_Login - - 0 ", "C_Logout - - 0 ", "C_SetPIN - - 0 "]
+            .map(|said| said.to_owned())
+    );
+}
+
+/// The file beside the log has the mode of the log: several users may share both.
+#[test]
+fn the_file_beside_the_log_has_the_mode_of_the_log() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    write(&file, &["C_Login"]);
+    let mode = || std::fs::metadata(end_of(&file)).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o660)).expect("a mode");
+    write(&file, &["C_Login"]);
+    assert_eq!(mode(), 0o660);
+}
+
+/// Processes that wait while another one renames the log write to the new file.
+#[test]
+fn many_processes_continue_one_chain_while_the_log_is_moved_away() {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let writers: Vec<_> =
+        (0..4).map(|_| Audit::open(&file, None, DEFAULT, Threads::Allowed).expect("an audit log")).collect();
+    let moved = |round: usize| directory.path().join(format!("audit.{round}"));
+    std::thread::scope(|scope| {
+        for writer in &writers {
+            scope.spawn(move || {
+                for _ in 0..300 {
+                    writer.note(Record { function: "C_Login", ..Record::default() });
+                    std::thread::yield_now();
+                }
+                writer.close();
+            });
+        }
+        for round in 0..20 {
+            std::thread::sleep(Duration::from_millis(2));
+            let _ = std::fs::rename(&file, moved(round));
+        }
+    });
+    write(&file, &[]);
+    let (mut count, mut last, mut logins) = (0, Value::Null, 0);
+    for path in (0..20).map(moved).chain([file]).filter(|path| path.exists()) {
+        let all = records(&path, DEFAULT);
+        let Some(first) = all.first() else { continue };
+        assert_eq!(first.get("previous").unwrap_or(&Value::Null), &last, "{path:?}");
+        assert_eq!(first["number"], count + 1);
+        logins += all.iter().filter(|record| record["function"] == "C_Login").count();
+        count += all.len() as u64;
+        last = all[all.len() - 1]["hash"].clone();
+    }
+    assert_eq!(logins, 4 * 300);
 }
 
 /// As `copytruncate` of logrotate, which takes no lock.
@@ -548,7 +690,7 @@ fn lines_that_are_lost_while_a_process_writes_are_reported() {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
     for round in 0..2000 {
-        std::fs::write(&file, "").expect("a file");
+        begin(&file, "");
         write(&file, &["C_Login", "C_Logout"]);
         let audit = Audit::open(&file, None, DEFAULT, Threads::Forbidden).expect("an audit log");
         let log = File::options().write(true).open(&file).expect("a log");
@@ -566,7 +708,8 @@ fn lines_that_are_lost_while_a_process_writes_are_reported() {
         write(&file, &["C_Logout"]);
         let text = std::fs::read_to_string(&file).expect("a log");
         let is_whole = text.starts_with("{\"number\":1,");
-        assert!(is_whole || text.contains("lines are missing, up to number"), "{text}");
+        let is_said = text.contains("lines are missing, up to number") || text.contains("\"previous\":");
+        assert!(is_whole || is_said, "{text}");
     }
 }
 
@@ -584,7 +727,7 @@ fn nuls_at_the_end_of_a_log_are_cut_and_reported() {
             let log = File::options().write(true).open(&file).expect("a log");
             log.set_len(log.metadata().expect("a log").len() + nuls).expect("a longer file");
         };
-        std::fs::write(&file, "").expect("a file");
+        begin(&file, "");
         write(&file, &["C_Login"]);
         grow();
         write(&file, &["C_Logout"]);
@@ -599,14 +742,14 @@ fn nuls_at_the_end_of_a_log_are_cut_and_reported() {
         assert_eq!(all.len(), 5);
         missing(&all[3]);
         // No line reached the disk.
-        std::fs::write(&file, "").expect("a file");
+        begin(&file, "");
         grow();
         write(&file, &[]);
         let all = records(&file, DEFAULT);
         assert_eq!(all.len(), 1);
         missing(&all[0]);
         // Half a line did.
-        std::fs::write(&file, "{\"number\":1,\"ti").expect("a file");
+        begin(&file, "{\"number\":1,\"ti");
         grow();
         write(&file, &["C_Login"]);
         let text = std::fs::read_to_string(&file).expect("a log");

@@ -132,6 +132,27 @@ fn a_private_key_has_the_known_public_key_info() {
     });
 }
 
+/// AsyncSSH and the clients of NSS and OpenSC read it. The standard has it in public keys only.
+#[test]
+fn a_private_key_on_a_curve_shows_its_point() {
+    each_user(|client, session| {
+        let key = client.create(session, &p256()).expect("a key");
+        // The point is at the end of the public key in DER.
+        let info = hex(INFO);
+        let expected = [&[4, 65], &info[info.len() - 65..]].concat();
+        assert_eq!(client.read(session, key, A::EC_POINT), Ok(expected.clone()));
+        assert_eq!(client.find(session, &none().bytes(A::EC_POINT, &expected)), [key]);
+        for kind in [Kind::P256, Kind::Ed25519, Kind::X25519] {
+            let (public, private) = pair(client, session, kind, &none());
+            let of_public = client.read(session, public, A::EC_POINT);
+            assert!(of_public.is_ok(), "{of_public:?}");
+            assert_eq!(client.read(session, private, A::EC_POINT), of_public);
+        }
+        let (_, rsa) = pair(client, session, Kind::Rsa, &none());
+        assert_eq!(client.read(session, rsa, A::EC_POINT), Err(Error::AttributeTypeInvalid));
+    });
+}
+
 /// PKCS#11 3.2, "RSA private key objects": "tokens MUST also store CKA_PUBLIC_EXPONENT".
 #[test]
 fn an_rsa_key_without_its_public_exponent_gets_it() {
@@ -146,7 +167,8 @@ fn an_rsa_key_without_its_public_exponent_gets_it() {
 }
 
 /// The headers are those of the examples in RFC 8410 (10.1), RFC 9881 (C.2) and RFC 9935 (C.2), of
-/// `openssl genpkey` for RSA and EC, and of RFC 9909 (appendix C) for SLH-DSA.
+/// `openssl genpkey` for RSA and EC, of RFC 9909 (appendix C) for SLH-DSA, and of the
+/// draft for composite ML-DSA.
 #[test]
 fn both_keys_of_a_pair_have_the_same_public_key_info() {
     each_user(|client, session| {
@@ -160,6 +182,7 @@ fn both_keys_of_a_pair_have_the_same_public_key_info() {
             (Kind::X448, "3042300506032b656f033900"),
             (Kind::MlDsa44, "30820532300b06096086480165030403110382052100"),
             (Kind::MlKem512, "30820332300b06096086480165030404010382032100"),
+            (Kind::Composite, "30820572300a06082b060105050706280382056200"),
             (Kind::SlhDsaSha2, "3030300b0609608648016503040315032100"),
         ] {
             let (public, private) = pair(client, session, kind, &none());

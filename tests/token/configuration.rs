@@ -1,5 +1,7 @@
 //! The library parameters: their effects, and the refusal of invalid ones.
 
+use jeton::config::{self, Settings};
+use jeton::functions::Threads;
 use jeton::mechanism;
 
 use crate::prelude::*;
@@ -73,4 +75,29 @@ fn an_invalid_configuration_is_refused_and_a_valid_one_works_afterwards() {
     }
     assert_eq!(module.initialize(Some(&place)), Ok(()));
     assert_eq!(module.slots().map(|slots| slots.len()), Ok(1));
+}
+
+/// A process may get the configuration from another one, and read no file of it.
+#[test]
+fn a_text_of_a_configuration_is_checked_like_a_file_and_starts_a_module() {
+    let directory = Directory::new();
+    let parse = |text: &str| Settings::parse(text, Threads::Forbidden, None);
+    for wrong in ["tokendir = 'x'", "token-dir = 3", "[pin]\nretries = 0", "[pin", "backend = 'openssl'"] {
+        assert_eq!(parse(wrong).err(), Some(Error::GeneralError), "{wrong}");
+    }
+    let text = format!("token-dir = '{}'\n[pin]\nretries = 5\n", directory.path().display());
+    let settings = parse(&text).expect("a configuration");
+    assert_eq!((settings.token_dir.as_path(), settings.pins.retries), (directory.path(), 5));
+    let module = Module::new();
+    module.initialize_with(settings).expect("a module");
+    assert_eq!(module.slots().map(|slots| slots.len()), Ok(1));
+    assert_eq!(module.initialize(None), Err(Error::AlreadyInitialized));
+}
+
+#[test]
+fn the_text_of_the_configuration_of_this_process_gives_the_same_settings() {
+    let text = config::text().expect("a configuration");
+    let parsed = Settings::parse(&text, Threads::Forbidden, None).expect("a configuration");
+    let loaded = Settings::load(None, Threads::Forbidden).expect("a configuration");
+    assert_eq!((parsed.token_dir, parsed.pins.retries), (loaded.token_dir, loaded.pins.retries));
 }

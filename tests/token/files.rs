@@ -18,7 +18,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn tokens(module: &Module) -> Vec<SlotId> {
+pub fn tokens(module: &Module) -> Vec<SlotId> {
     let has_token =
         |slot: &SlotId| module.token(*slot).expect("a slot").flags & token_flag::TOKEN_INITIALIZED != 0;
     module.slots().expect("slots").into_iter().filter(has_token).collect()
@@ -38,7 +38,7 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
             let client = Client::new(DEFAULT);
             client.user();
             let path = client.directory.file("jeton");
-            plant(&path, &path.with_file_name(name));
+            plant(&path, &client.directory.path().join(name));
             let slots = client.slots().expect("slots");
             let open = client.directory.descriptors();
             for _ in 0..1500 {
@@ -55,7 +55,8 @@ fn only_the_file_named_after_its_serial_number_is_the_token() {
     let client = Client::new(DEFAULT);
     let path = client.directory.file("jeton");
     client.finalize().expect("a module");
-    fs::copy(&path, path.with_file_name("0 an older copy.jeton")).expect("a copy");
+    let copy = client.directory.path().join("0 an older copy.jeton");
+    fs::copy(&path, &copy).expect("a copy");
     let client = Client::beside(&client.directory, DEFAULT, "");
     let session = client.user();
     client.create(session, &data("new").stored()).expect("data");
@@ -66,7 +67,7 @@ fn only_the_file_named_after_its_serial_number_is_the_token() {
         connection.query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count")
     };
     assert_eq!(rows(&path), 1);
-    assert_eq!(rows(&path.with_file_name("0 an older copy.jeton")), 0);
+    assert_eq!(rows(&copy), 0);
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn a_renamed_token_file_is_a_token_at_the_next_start() {
     let client = Client::new(DEFAULT);
     client.finalize().expect("a module");
     let path = client.directory.file("jeton");
-    fs::rename(&path, path.with_file_name("ca.jeton")).expect("another name");
+    fs::rename(&path, client.directory.path().join("ca.jeton")).expect("another name");
     let client = Client::beside(&client.directory, DEFAULT, "");
     let session = client.user();
     client.create(session, &data("new").stored()).expect("data");
@@ -116,7 +117,7 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
 #[test]
 fn other_files_are_ignored() {
     let client = Client::new(DEFAULT);
-    let path = client.directory.file("jeton");
+    let path = client.directory.path().join("other");
     fs::write(path.with_file_name("text.jeton"), "no token").expect("a file");
     fs::write(path.with_file_name("empty.jeton"), "").expect("a file");
     fs::create_dir(path.with_file_name("directory.jeton")).expect("a directory");
@@ -210,12 +211,11 @@ fn files_of_a_shared_directory_are_open_to_its_group() {
         let session = client.user();
         client.create(session, &data("one").stored()).expect("data");
         let modes = |directory: &Directory| -> Vec<(String, u32)> {
-            let entries = fs::read_dir(directory.path()).expect("the directory").flatten();
-            let mode = |file: fs::DirEntry| {
+            let mode = |file: PathBuf| {
                 let mode = file.metadata().expect("a file").permissions().mode() & 0o777;
-                (file.file_name().to_string_lossy().into_owned(), mode)
+                (file.display().to_string(), mode)
             };
-            entries.map(mode).collect()
+            files_below(directory.path()).into_iter().map(mode).collect()
         };
         let (tokens, counters) = (modes(&client.directory), modes(&counters));
         // Four files: the token, its log, its index and its lock. Two files: the counter and
@@ -367,12 +367,10 @@ fn the_last_application_that_ends_leaves_no_log_beside_the_file() {
     }
     agent.finalize().expect("the agent's own module");
     applications.iter().for_each(|module| module.finalize().expect("an application"));
-    let names = fs::read_dir(agent.directory.path()).expect("a directory");
-    let left: Vec<_> = names
-        .map(|entry| entry.expect("an entry"))
-        .filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"))
-        .map(|entry| entry.metadata().expect("a file").len())
-        .collect();
+    let logs = files_below(agent.directory.path())
+        .into_iter()
+        .filter(|path| path.to_string_lossy().ends_with("-wal"));
+    let left: Vec<_> = logs.map(|log| log.metadata().expect("a file").len()).collect();
     assert!(left.iter().all(|len| *len == 0), "{left:?}");
     // The modules are still there.
     drop(applications);

@@ -28,8 +28,8 @@ fn copy(name: &str, directory: &Directory) {
 }
 
 fn format(directory: &Path) -> Format {
-    let mut entries = fs::read_dir(directory).expect("the directory").flatten().map(|entry| entry.path());
-    let file = entries.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file");
+    let mut files = files_below(directory).into_iter();
+    let file = files.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file");
     let connection = Connection::open(file).expect("a database");
     let read = "SELECT user_version, substr(so_pin, 1, 1) = x'00' FROM pragma_user_version, token";
     connection.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a format")

@@ -24,6 +24,8 @@ pub enum Kind {
     MlDsa44,
     MlDsa65,
     MlDsa87,
+    /// ML-DSA-44 and P-256.
+    Composite,
     SlhDsaSha2,
     SlhDsaShake,
     X25519,
@@ -61,7 +63,7 @@ const fn brainpool(number: u8) -> [u8; 11] {
 const SLH_DSA_128F: [u64; 2] = [value::SLH_DSA_SHA2_128S + 2, value::SLH_DSA_SHA2_128S + 3];
 
 impl Kind {
-    pub const PAIRS: [Kind; 18] = [
+    pub const PAIRS: [Kind; 19] = [
         Kind::Rsa,
         Kind::P224,
         Kind::P256,
@@ -73,6 +75,7 @@ impl Kind {
         Kind::MlDsa44,
         Kind::MlDsa65,
         Kind::MlDsa87,
+        Kind::Composite,
         Kind::SlhDsaSha2,
         Kind::SlhDsaShake,
         Kind::BrainpoolP256r1,
@@ -138,6 +141,7 @@ impl Kind {
             Kind::MlDsa44 => set(T::ML_DSA, M::ML_DSA_KEY_PAIR_GEN, value::ML_DSA_44),
             Kind::MlDsa65 => set(T::ML_DSA, M::ML_DSA_KEY_PAIR_GEN, value::ML_DSA_65),
             Kind::MlDsa87 => set(T::ML_DSA, M::ML_DSA_KEY_PAIR_GEN, value::ML_DSA_87),
+            Kind::Composite => set(T::JETON_COMPOSITE_ML_DSA, M::JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN, 40),
             Kind::SlhDsaSha2 => set(T::SLH_DSA, M::SLH_DSA_KEY_PAIR_GEN, SLH_DSA_128F[0]),
             Kind::SlhDsaShake => set(T::SLH_DSA, M::SLH_DSA_KEY_PAIR_GEN, SLH_DSA_128F[1]),
             Kind::MlKem512 => set(T::ML_KEM, M::ML_KEM_KEY_PAIR_GEN, value::ML_KEM_512),

@@ -43,7 +43,7 @@ fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
 
 fn path_of(client: &Client, slot: SlotId) -> PathBuf {
     let serial = client.token(slot).expect("a token").serial;
-    client.directory.path().join(serial).with_extension("jeton")
+    client.directory.path().join(&serial).join(&serial).with_extension("jeton")
 }
 
 fn is_open(path: &Path) -> bool {

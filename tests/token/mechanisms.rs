@@ -22,6 +22,7 @@ const CURVES: &[Kind] = &[Kind::P224, Kind::P256, Kind::P384, Kind::P521, Kind::
 const BRAINPOOL: &[Kind] =
     &[Kind::BrainpoolP256r1, Kind::BrainpoolP256t1, Kind::BrainpoolP384r1, Kind::BrainpoolP384t1];
 const ML_DSA: &[Kind] = &[Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87];
+const COMPOSITE: &[Kind] = &[Kind::Composite];
 const SLH_DSA: &[Kind] = &[Kind::SlhDsaSha2, Kind::SlhDsaShake];
 const EDWARDS: &[Kind] = &[Kind::Ed25519, Kind::Ed448];
 const DSA: &[Kind] = &[Kind::Dsa];
@@ -111,6 +112,7 @@ fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
         (P::MlDsaMu, _) => {
             vec![case(ML_DSA, Params::None, 64, false), case(ML_DSA, in_context(true, b"", None), 64, true)]
         }
+        (P::Composite, _) => long(COMPOSITE, false),
         (P::SlhDsa, _) => long(SLH_DSA, false),
         (P::HashMlDsa, Some(_)) => {
             let context = in_context(true, b"a context", None);

@@ -290,7 +290,6 @@ fn a_token_is_visible_only_after_its_initialisation() {
             }
         }
     });
-    let files = std::fs::read_dir(client.directory.path()).expect("the directory");
-    let names = files.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
-    assert_eq!(names.filter(|name| name.ends_with(".new")).count(), 0);
+    let files = files_below(client.directory.path()).into_iter();
+    assert_eq!(files.filter(|path| path.extension().is_some_and(|end| end == "new")).count(), 0);
 }

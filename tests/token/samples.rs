@@ -222,6 +222,7 @@ fn pair_kind(key_type: KeyType) -> Kind {
         Kind::Ed25519,
         Kind::X25519,
         Kind::MlDsa44,
+        Kind::Composite,
         Kind::MlKem512,
         Kind::SlhDsaSha2,
         Kind::Dh,

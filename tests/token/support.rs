@@ -82,6 +82,28 @@ pub const FORMAT: &str = "JETON_TEST_FORMAT";
 /// The name of a file in the directory of the tokens. It contains the address of the server.
 const URL: &str = "url";
 
+/// Returns the files in a directory and in the directories there.
+pub fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| {
+        let entries = std::fs::read_dir(path).expect("the directory");
+        entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
+    };
+    let (directories, mut files): (Vec<_>, _) =
+        entries(directory).into_iter().partition(|path| path.is_dir());
+    files.extend(directories.iter().flat_map(|path| entries(path)));
+    files
+}
+
+/// Copies the files in a directory and in the directories there.
+#[allow(dead_code, reason = "for the crash tests")]
+pub fn copy_files(from: &Path, to: &Path) {
+    for file in files_below(from) {
+        let copy = to.join(file.strip_prefix(from).expect("a file of the directory"));
+        std::fs::create_dir_all(copy.parent().expect("a directory")).expect("a directory");
+        std::fs::copy(file, copy).expect("a copy");
+    }
+}
+
 /// A directory of tokens. Dropping this value removes the directory. If the tests use PostgreSQL,
 /// the tokens are in a schema of its database. The name of the schema comes from the name of the
 /// directory.
@@ -105,9 +127,19 @@ impl Directory {
 
     /// Returns the path of the token file, whose extension is `jeton`, or of a file beside it.
     pub fn file(&self, extension: &str) -> PathBuf {
-        let mut files = std::fs::read_dir(&self.path).expect("the directory");
         let fits = |path: &PathBuf| path.extension().is_some_and(|known| known == extension);
-        files.find_map(|entry| Some(entry.expect("an entry").path()).filter(fits)).expect("a file")
+        files_below(&self.path).into_iter().find(fits).expect("a file")
+    }
+
+    /// Moves the token file out of its own directory, so that the token is flat, as older versions
+    /// made it. No module may have it open. Returns the new path.
+    #[allow(dead_code, reason = "for the tests of the files")]
+    pub fn flatten(&self) -> PathBuf {
+        let file = self.file("jeton");
+        let flat = self.path.join(file.file_name().expect("a name"));
+        std::fs::rename(&file, &flat).expect("the token file");
+        std::fs::remove_dir_all(file.parent().expect("a directory")).expect("its own directory");
+        flat
     }
 
     /// Returns the number of descriptors of this process for files of this directory.

@@ -16,12 +16,14 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::output::{Existing, NewFile};
-use crate::register::Register;
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
-use crate::{Cause, Error};
+use crate::{Cause, Error, list};
 
 pub use age::{Identity, Reader, Recipient};
-pub use protection::{Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_keys, recipient_of};
+pub use protection::{
+    Keys, Protection, SHORTEST_PASSPHRASE, identity, identity_file, new_identity, read_identity, read_keys,
+    recipient_line, recipient_of,
+};
 
 /// The first line of the content, without and with a list of issued certificates.
 const VERSIONS: [&str; 2] = ["jeton backup 1\n", "jeton backup 2\n"];
@@ -78,7 +80,7 @@ pub fn create(
 ) -> Result<Header, Error> {
     let copy = token_file::copy(token)?;
     let mut header = Header::of(&token_file::check(&copy, login)?);
-    let list = list()?;
+    let list = copy_list()?;
     header.list = list
         .as_ref()
         .map(|list| list.as_file().metadata().map(|data| data.len()))
@@ -151,7 +153,10 @@ impl Opened {
     /// Restores the backup as a token in the configured directory. Returns the facts about the
     /// token, the path of its file, and whether the list of issued certificates was restored.
     pub fn restore(self, how: Restore<'_>) -> Result<(Facts, PathBuf, Option<bool>), Error> {
-        let path = list_path()?;
+        if self.list.is_some() {
+            list::expect_readable()?;
+        }
+        let path = list::path()?;
         let mut parts =
             ["sqlite-journal", "sqlite-wal"].map(|ending| path.with_extension(ending)).into_iter();
         // SQLite would write the pages of a lost list into the restored one.
@@ -164,30 +169,25 @@ impl Opened {
     }
 }
 
-/// Returns the default path of the list of issued certificates.
-pub fn list_path() -> Result<PathBuf, Error> {
-    Ok(token_file::directory()?.with_file_name("issued.sqlite"))
-}
-
 /// Copies the list of issued certificates, if there is one.
-fn list() -> Result<Option<NamedTempFile>, Error> {
-    let path = list_path()?;
-    if Register::is_missing(&path) {
+fn copy_list() -> Result<Option<NamedTempFile>, Error> {
+    let path = list::path()?;
+    if list::is_missing(&path) {
         return Ok(None);
     }
     let copy = NamedTempFile::new().map_err(Error::io("backup"))?;
-    Register::open(&path)?.copy(copy.path())?;
+    list::copy(&path, copy.path())?;
     Ok(Some(copy))
 }
 
 /// Restores the list of a backup. A list that exists is kept. Returns whether it was restored.
 fn restore_list(list: NamedTempFile) -> Result<bool, Error> {
-    let path = list_path()?;
+    let path = list::path()?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut new = NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
     let mut list = list.reopen().map_err(Error::io(&path))?;
     std::io::copy(&mut list, &mut new).and_then(|_| new.as_file().sync_all()).map_err(Error::io(&path))?;
-    Register::open(new.path())?.mark_restored()?;
+    list::mark_restored(new.path())?;
     match new.persist_noclobber(&path) {
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         done => done.map(|_| true).map_err(|error| Error::io(&path)(error.error)),

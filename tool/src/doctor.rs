@@ -17,9 +17,8 @@ use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::{Serialize, Serializer};
 
-use crate::register::{Register, now};
-use crate::token_file::{self, Info, Login, PinCost, PinInfo, Role, TokenFile};
-use crate::{Cause, Error};
+use crate::token_file::{self, Info, Login, MOVING, PinCost, PinInfo, Role, TokenFile};
+use crate::{Cause, Error, list};
 
 /// How old a file must be to count as left over. A process may still be creating a newer file. A
 /// rollback journal, and a log that has content but no token, count at any age.
@@ -62,6 +61,8 @@ enum Repair {
         id: (u64, u64),
     },
     Remove,
+    RemoveDirectory,
+    GiveOwnDirectory,
 }
 
 impl Finding {
@@ -78,7 +79,10 @@ impl Finding {
         let (Some(repair), Some(file)) = (&self.repair, &self.file) else { return Ok(false) };
         match repair {
             Repair::SetMode { mode, id } => set_mode(file, *mode, *id),
-            Repair::Remove => fs::remove_file(file),
+            // The file may have been the last one in its token's own directory.
+            Repair::Remove => fs::remove_file(file).map(|()| token_file::remove_empty_directory(file)),
+            Repair::RemoveDirectory => fs::remove_dir(file),
+            Repair::GiveOwnDirectory => return token_file::give_own_directory(file).map(|_| true),
         }
         .map_err(Error::io(file))?;
         Ok(true)
@@ -160,12 +164,23 @@ fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding
         let risk = "a member of its group can end each process that has a token open, by a truncated file";
         notes.push(format!("{}: {risk}", directory.display()));
     }
-    findings.extend(directory_permissions(&directory, &data, sharing));
+    findings.extend(way(&directory, &data).or_else(|| directory_permissions(&directory, &data, sharing)));
     findings.extend(read_only(&directory));
     findings.extend(unreadable_sealing_key(&settings));
     findings.extend(free_space(&directory)?);
     findings.extend(interrupted_moves(&directory));
-    for (path, file) in &files.0 {
+    for (path, own) in &files.directories {
+        if !own.is_dir() {
+            let problem = "the module refuses a link in place of a token's own directory".to_owned();
+            let remedy = "move the directory itself here".to_owned();
+            findings.push(Finding::new("link", Some(path), problem, remedy));
+            continue;
+        }
+        findings.extend(directory_permissions(path, own, sharing));
+        findings.extend(owner(path, own, &data, sharing));
+        findings.extend(empty(path, own));
+    }
+    for (path, file) in &files.files {
         findings.extend(file_permissions(path, file, sharing));
         findings.extend(owner(path, file, &data, sharing));
         findings.extend(files.leftover(path, file));
@@ -179,25 +194,26 @@ fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding
 /// Returns what is wrong with the list of issued certificates, and the CRLs that have ended.
 fn issued(path: &Path) -> Vec<Finding> {
     let finding = |problem, remedy: &str| Finding::new("list", Some(path), problem, remedy.to_owned());
-    if Register::is_missing(path) {
+    if list::is_missing(path) {
         return Vec::new();
     }
-    let cas = match Register::open(path).and_then(|list| list.authorities()) {
-        Ok(cas) => cas,
+    let ended = match list::with_ended_crl(path) {
+        Ok(ended) => ended,
         Err(reason) => {
             return vec![finding(reason.to_string(), "restore the list from a backup, with mode 600")];
         }
     };
-    let ended = cas.into_iter().filter(|ca| ca.crl_end.is_some_and(|end| end < now()));
-    ended
-        .map(|ca| finding(format!("the last CRL of {} has ended", ca.subject), "jeton crl --label LABEL"))
-        .collect()
+    let text = |subject| format!("the last CRL of {subject} has ended");
+    ended.into_iter().map(|subject| finding(text(subject), "jeton crl --label LABEL")).collect()
 }
 
 /// Returns a finding for each token whose move to or from a database was interrupted.
 fn interrupted_moves(directory: &Path) -> Vec<Finding> {
-    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let moving = files.filter(|path| path.extension().is_some_and(|ending| ending == token_file::MOVING));
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let in_own = |path: &PathBuf| token_file::token_in(path).map(|file| file.with_extension(MOVING));
+    let files = entries.map(|path| in_own(&path).unwrap_or(path));
+    let moving =
+        files.filter(|path| path.extension().is_some_and(|ending| ending == MOVING) && path.is_file());
     let found = |path: PathBuf| {
         let problem = "the move of this token to or from a database was interrupted".to_owned();
         let serial = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -207,23 +223,30 @@ fn interrupted_moves(directory: &Path) -> Vec<Finding> {
     moving.map(found).collect()
 }
 
-/// The files of the directory that belong to tokens, by path.
-struct Files(BTreeMap<PathBuf, Metadata>);
+/// The files that belong to tokens, and the tokens' own directories, by path.
+#[derive(Default)]
+struct Files {
+    files: BTreeMap<PathBuf, Metadata>,
+    directories: BTreeMap<PathBuf, Metadata>,
+}
 
 impl Files {
     fn read(directory: &Path) -> Result<Self, Error> {
-        let mut files = BTreeMap::new();
+        let mut found = Self::default();
         for entry in fs::read_dir(directory).map_err(Error::io(directory))? {
             let path = entry.map_err(Error::io(directory))?.path();
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let known =
-                ending.split('-').next().is_some_and(|ending| ["jeton", "new", "backup"].contains(&ending));
             // A file may be gone by now.
-            if let (true, Ok(data)) = (known, fs::symlink_metadata(&path)) {
-                files.insert(path, data);
+            let Ok(data) = fs::symlink_metadata(&path) else { continue };
+            if token_file::token_in(&path).is_some() && !data.is_file() {
+                if data.is_dir() {
+                    found.files.extend(files_in(&path));
+                }
+                found.directories.insert(path, data);
+            } else if is_of_token(&path) {
+                found.files.insert(path, data);
             }
         }
-        Ok(Self(files))
+        Ok(found)
     }
 
     fn sharing(&self, directory: &Metadata) -> Sharing {
@@ -241,14 +264,14 @@ impl Files {
     }
 
     fn tokens(&self) -> impl Iterator<Item = (&PathBuf, &Metadata)> {
-        self.0.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jeton"))
+        self.files.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jeton"))
     }
 
     /// Returns a finding if a killed process left this file, or if its token is gone. A rollback
     /// journal is always a finding.
     fn leftover(&self, path: &Path, data: &Metadata) -> Option<Finding> {
         let ending = path.extension()?.to_str()?;
-        let token = self.0.contains_key(&path.with_extension("jeton"));
+        let token = self.files.contains_key(&path.with_extension("jeton"));
         let problem = match ending {
             "jeton" => return None,
             "jeton-journal" => {
@@ -271,6 +294,28 @@ impl Files {
     }
 }
 
+/// Returns a finding if a killed process left an own directory empty.
+fn empty(path: &Path, data: &Metadata) -> Option<Finding> {
+    let is_old = data.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age >= QUIET));
+    let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    let problem = "a process that was killed left this directory".to_owned();
+    let finding = Finding::new("leftover", Some(path), problem, format!("rmdir {}", quoted(path)));
+    (is_old && is_empty).then(|| finding.with_repair(Repair::RemoveDirectory))
+}
+
+/// Returns the files of a token in its own directory.
+fn files_in(own: &Path) -> Vec<(PathBuf, Metadata)> {
+    let paths = fs::read_dir(own).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = paths.filter(|path| token_file::own_directory(path).is_some() && is_of_token(path));
+    files.filter_map(|path| fs::symlink_metadata(&path).ok().map(|data| (path, data))).collect()
+}
+
+/// Returns whether a file has an extension of the files of a token.
+fn is_of_token(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ending.split('-').next().is_some_and(|ending| ["jeton", "new", "backup"].contains(&ending))
+}
+
 /// Returns whether no process holds a lock of the file.
 fn is_free(path: &Path) -> bool {
     let Ok(file) = token_file::open_file(path, OFlags::RDWR, 0) else { return false };
@@ -288,15 +333,15 @@ enum Sharing {
     Unknown,
 }
 
+/// Returns a finding if every user may write to a directory on the way to the token directory.
+fn way(path: &Path, data: &Metadata) -> Option<Finding> {
+    let reason = token_file::check_directory(path).err().filter(|_| data.mode() & 0o002 == 0)?.to_string();
+    let (problem, remedy) = reason.split_once(": ").unwrap_or((&reason, ""));
+    Some(Finding::new("permissions", Some(path), problem.to_owned(), remedy.to_owned()))
+}
+
 fn directory_permissions(path: &Path, data: &Metadata, sharing: Sharing) -> Option<Finding> {
     let mode = data.mode() & 0o7777;
-    if mode & 0o002 == 0
-        && let Err(reason) = token_file::check_directory(path)
-    {
-        let reason = reason.to_string();
-        let (problem, remedy) = reason.split_once(": ").unwrap_or((&reason, ""));
-        return Some(Finding::new("permissions", Some(path), problem.to_owned(), remedy.to_owned()));
-    }
     let lacks_setgid = mode & 0o2020 == 0o020;
     let problem = if mode & 0o002 != 0 {
         "every user may add files"
@@ -410,7 +455,7 @@ fn clock(files: &Files) -> Option<Finding> {
         return Some(Finding::new("clock", None, "the clock is before 2026".to_owned(), remedy));
     }
     let newer = |data: &Metadata| data.modified().is_ok_and(|time| time > now + AHEAD);
-    let (path, _) = files.0.iter().find(|(_, data)| newer(data))?;
+    let (path, _) = files.files.iter().find(|(_, data)| newer(data))?;
     let problem = "this file was changed more than a day after the time of the clock".to_owned();
     Some(Finding::new("clock", Some(path), problem, remedy))
 }
@@ -425,7 +470,10 @@ fn tokens(
     let mut findings = Vec::new();
     let opened = token_file::all()?;
     let paths: BTreeSet<_> = opened.iter().map(TokenFile::path).collect();
-    for (path, _) in files.tokens().filter(|(path, _)| !paths.contains(path.as_path())) {
+    // A user who may not read a token's own directory does not see its file.
+    let closed = files.directories.keys().filter(|path| rustix::fs::access(*path, Access::READ_OK).is_err());
+    let unopened = files.tokens().map(|(path, _)| path).filter(|path| !paths.contains(path.as_path()));
+    for path in closed.chain(unopened) {
         // A file that this user may not open is not damaged.
         if let Err(reason) = rustix::fs::access(path, Access::READ_OK) {
             let reason = std::io::Error::from(reason);
@@ -448,6 +496,8 @@ fn tokens(
             let problem = format!("another file has the serial number {} too", shown(&info.serial));
             let remedy = format!("move the older copy away: mv {} ELSEWHERE", quoted(path));
             findings.push(Finding::new("duplicate", Some(path), problem, remedy));
+        } else {
+            findings.extend(flat(path));
         }
         let damage = token_file::damage(token)?;
         let mut skip = |reason: &str| notes.push(not_examined(&info, reason));
@@ -478,6 +528,15 @@ fn tokens(
         );
     }
     Ok(findings)
+}
+
+/// Returns a finding if a token has no directory of its own.
+fn flat(path: &Path) -> Option<Finding> {
+    let problem =
+        "the token has no directory of its own, so an agent cannot confine a client to it".to_owned();
+    let remedy = "end the programs that use the token; then jeton doctor --repair".to_owned();
+    let finding = Finding::new("flat", Some(path), problem, remedy);
+    token_file::own_directory(path).is_none().then(|| finding.with_repair(Repair::GiveOwnDirectory))
 }
 
 fn not_examined(info: &Info, reason: &str) -> String {

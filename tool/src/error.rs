@@ -4,6 +4,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use cryptoki_sys::*;
+#[cfg(feature = "ca")]
+use jeton_ca::{Cause as CaCause, Error as Ca};
 use jeton_formats::Error as File;
 use jeton_migrate::Error as Store;
 
@@ -107,6 +109,34 @@ impl Cause {
         }
     }
 
+    /// Returns the cause of an error in a file of keys or certificates.
+    fn of_file(error: &File) -> Self {
+        match error {
+            File::Refused(_) | File::Encryption(_) => Self::Refused,
+            File::PasswordMissing | File::PasswordWrong => Self::WrongPin,
+            File::Damaged(_) => Self::Damaged,
+            File::Unknown => Self::Other,
+        }
+    }
+
+    /// Returns the cause of an error of the CA.
+    #[cfg(feature = "ca")]
+    fn of_ca(error: &Ca) -> Self {
+        match error {
+            Ca::Module(failure) => Self::of_code(failure.code),
+            Ca::Usage(_) => Self::Usage,
+            Ca::Refused(_) | Ca::Caused(CaCause::Refused, _) => Self::Refused,
+            Ca::Caused(CaCause::NotFound, _) => Self::NotFound,
+            Ca::Caused(CaCause::Exists, _) => Self::Exists,
+            Ca::Caused(CaCause::Damaged, _) => Self::Damaged,
+            Ca::Caused(CaCause::NotPermitted, _) => Self::NotPermitted,
+            Ca::Io { source, .. } => Self::of_io(source),
+            Ca::File { source, .. } | Ca::Format(source) => Self::of_file(source),
+            Ca::List { .. } => Self::Device,
+            Ca::Der(_) | Ca::Failed(_) | Ca::Caused(CaCause::Other, _) => Self::Other,
+        }
+    }
+
     /// Returns the cause of an error of the operating system.
     fn of_io(error: &std::io::Error) -> Self {
         match error.kind() {
@@ -131,6 +161,9 @@ pub enum Error {
     Peer(#[from] jeton_peers::Error),
     #[error(transparent)]
     Pki(#[from] jeton_pki::Error),
+    #[cfg(feature = "ca")]
+    #[error(transparent)]
+    Ca(#[from] Ca),
     #[error("DER: {0}")]
     Der(#[from] der::Error),
     #[error("cannot {what}: {reason}")]
@@ -144,9 +177,6 @@ pub enum Error {
     Format(#[from] jeton_formats::Error),
     #[error("{1}")]
     Caused(Cause, String),
-    /// The list of issued certificates could not be read or written.
-    #[error("{}: {source}", path.display())]
-    Register { path: PathBuf, source: rusqlite::Error },
     #[error("{0}")]
     Failed(String),
     #[error("{0}")]
@@ -162,11 +192,22 @@ impl Error {
 
     /// Returns what the user can do about a refusal of a module, as the end of the message.
     pub fn hint(&self) -> &'static str {
-        let (Self::Module(failure) | Self::Pki(jeton_pki::Error::Module(failure))) = self else { return "" };
+        let failure = match self {
+            Self::Module(failure)
+            | Self::Peer(jeton_peers::Error::Module(failure))
+            | Self::Pki(jeton_pki::Error::Module(failure)) => failure,
+            #[cfg(feature = "ca")]
+            Self::Ca(Ca::Module(failure)) => failure,
+            _ => return "",
+        };
         match failure.code {
             CKR_FUNCTION_NOT_SUPPORTED => "; the module lacks it, or a rule of the agent refuses it",
             CKR_ATTRIBUTE_VALUE_INVALID | CKR_MECHANISM_INVALID | CKR_TEMPLATE_INCONSISTENT => {
                 "; `jeton mechanisms` lists what is allowed, and the log at level warn what a policy refuses"
+            }
+            CKR_DEVICE_MEMORY => ": the disk is full; make room, and the next write works",
+            CKR_TOKEN_WRITE_PROTECTED => {
+                ": this user may not write to the token; `jeton doctor` names the file and the command that mends it"
             }
             _ => "",
         }
@@ -178,16 +219,13 @@ impl Error {
             Self::Module(failure)
             | Self::Peer(Peer::Module(failure))
             | Self::Pki(jeton_pki::Error::Module(failure)) => Cause::of_code(failure.code),
-            Self::Load(_) | Self::Peer(Peer::Load(_)) | Self::Register { .. } => Cause::Device,
+            Self::Load(_) | Self::Peer(Peer::Load(_)) => Cause::Device,
             Self::Peer(Peer::Io { source, .. }) => Cause::of_io(source),
             Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)) => Cause::Usage,
-            Self::KeyFile { source, .. } | Self::Format(source) => match source {
-                File::Refused(_) | File::Encryption(_) => Cause::Refused,
-                File::PasswordMissing | File::PasswordWrong => Cause::WrongPin,
-                File::Damaged(_) => Cause::Damaged,
-                File::Unknown => Cause::Other,
-            },
+            Self::KeyFile { source, .. } | Self::Format(source) => Cause::of_file(source),
             Self::Pki(jeton_pki::Error::Refused(_)) => Cause::Refused,
+            #[cfg(feature = "ca")]
+            Self::Ca(error) => Cause::of_ca(error),
             Self::Der(_) => Cause::Damaged,
             Self::OldStore(Store::Io { source, .. }) => Cause::of_io(source),
             Self::OldStore(Store::WrongPin(_)) => Cause::WrongPin,

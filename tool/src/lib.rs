@@ -8,13 +8,17 @@
 
 pub mod audit;
 pub mod backup;
+pub mod ceremony;
 pub mod doctor;
 pub mod error;
 pub mod import;
+pub mod inventory;
+pub mod list;
 pub mod migrate;
 pub mod object;
 pub mod output;
-pub mod register;
+pub mod shares;
+pub mod time;
 pub mod token;
 pub mod token_file;
 pub mod uri;

@@ -1,5 +1,7 @@
 //! The tool `jeton`: reads the command line, runs a command, and returns the exit status.
 
+#![cfg_attr(not(feature = "ca"), allow(dead_code, reason = "the commands of the CA use more of `out`"))]
+
 /// Writes to standard error. Unlike the macros of the standard library, these do not panic if the
 /// reader has closed the pipe.
 macro_rules! eprint {
@@ -28,7 +30,8 @@ use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use jeton_client::text::shown;
 use jeton_tool::{Error, migrate};
 use signal_hook::consts::SIGXFSZ;
@@ -62,14 +65,9 @@ enum Command {
     Key(commands::key::Key),
     /// Import, export, list and make certificates.
     Cert(commands::cert::Cert),
-    /// Make a certificate request.
-    Csr(commands::cert::Csr),
-    /// Make the list of a CA, without which it signs nothing.
-    Ca(commands::ca::Ca),
-    /// Sign a certificate revocation list (CRL).
-    Crl(commands::crl::Crl),
-    /// Answer an OCSP request, or run a responder on a loopback address.
-    Ocsp(commands::ocsp::Ocsp),
+    #[cfg(feature = "ca")]
+    #[command(flatten)]
+    Certify(commands::certify::Command),
     /// Sign a file.
     Sign(commands::compute::Sign),
     /// Verify the signature of a file.
@@ -86,21 +84,27 @@ enum Command {
     Mechanisms(commands::mechanisms::Mechanisms),
     /// Show and check the configuration of Jeton.
     Config(commands::config::Config),
-    /// Make a new token key for a Jeton token, and encrypt its objects again.
+    /// Make a new token key, and encrypt all objects again.
     Rekey(commands::token_file::Rekey),
-    /// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
+    /// Make, set, rotate or remove the second key of a token's file.
     SealingKey(commands::token_file::SealingKey),
     /// Back up, verify and restore tokens of Jeton.
     Backup(commands::backup::Backup),
-    /// Examine the token directory or the database, and show what is wrong and how to mend it.
+    /// Make shares of a secret, and recover a secret from M of N.
+    Shares(commands::shares::Shares),
+    /// Record the commands of a ceremony, and verify a record.
+    Ceremony(commands::ceremony::Ceremony),
+    /// Examine the tokens, and show how to mend what is wrong.
     Doctor(commands::doctor::Doctor),
-    /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
+    /// Make a token from one of SoftHSMv2, NSS or Kryoptic.
     Migrate(commands::migrate::Migrate),
+    /// List the keys of all tokens with their dates and uses.
+    Inventory(commands::inventory::Inventory),
     /// Show what the agent of this host does.
     Agent(commands::agent::Agent),
     /// Verify an audit log of Jeton, or count the uses in it.
     Audit(commands::audit::Audit),
-    /// Write the manual pages and the completions of shells to a directory.
+    /// Write manual pages and completions of shells to a directory.
     Manual(commands::manual::Manual),
 }
 
@@ -108,8 +112,11 @@ impl Command {
     fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self, Self:
-            Token Pin Object Key Cert Csr Ca Crl Ocsp Sign Verify Encrypt Decrypt Hash Random Mechanisms
-            Config Rekey SealingKey Backup Doctor Migrate Agent Audit;
+            Token Pin Object Key Cert Sign Verify Encrypt Decrypt Hash Random Mechanisms
+            Config Rekey SealingKey Backup Shares Doctor Migrate Inventory Agent Audit;
+            #[cfg(feature = "ca")]
+            Self::Certify(command) => command.run(),
+            Self::Ceremony(command) => command.run(&Arguments::command()),
             Self::Manual(command) => command.run(Arguments::command()).map(Termination::report),
         }
     }
@@ -127,9 +134,13 @@ fn main() -> ExitCode {
     if let Some((_, words)) = ALIASES.iter().find(is_first) {
         arguments.splice(1..2, words.iter().map(OsString::from));
     }
-    let Arguments { json, command } = match Arguments::try_parse_from(arguments) {
+    let mut tool = grouped(Arguments::command());
+    let parsed = tool.try_get_matches_from_mut(arguments).and_then(|mut matches| {
+        Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tool))
+    });
+    let Arguments { json, command } = match parsed {
         Ok(arguments) => arguments,
-        Err(error) if error.use_stderr() => error.exit(),
+        Err(error) if error.use_stderr() => with_tip(error).exit(),
         Err(help) => {
             let printed = jeton_peers::printed(help.print());
             return printed.map_or_else(|error| report(&error.into()), |()| ExitCode::SUCCESS);
@@ -137,6 +148,33 @@ fn main() -> ExitCode {
     };
     commands::out::choose_json(json);
     command.run().unwrap_or_else(|error| report(&error))
+}
+
+/// The commands by what they are for, as `jeton --help` shows them.
+const GROUPS: [(&str, &str); 5] = [
+    ("Tokens and objects", "token pin object inventory mechanisms"),
+    ("Keys and certificates", if cfg!(feature = "ca") { "key cert csr ca crl ocsp" } else { "key cert" }),
+    ("Data", "sign verify encrypt decrypt hash random"),
+    ("Backups and ceremonies", "backup shares ceremony rekey sealing-key migrate"),
+    ("Administration", "config doctor agent audit manual help"),
+];
+
+/// Shows the commands in groups. clap has one list.
+fn grouped(tool: clap::Command) -> clap::Command {
+    let header = *tool.get_styles().get_header();
+    let literal = *tool.get_styles().get_literal();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        groups += &format!("{header}{title}:{header:#}\n");
+        for name in names.split(' ') {
+            let about = tool.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map_or("Show the help of a command".to_owned(), ToString::to_string);
+            groups += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
+        }
+        groups.push('\n');
+    }
+    let head = "{about-with-newline}\n{usage-heading} {usage}\n\n";
+    tool.help_template(format!("{head}{groups}{header}Options:{header:#}\n{{options}}\n\n{{after-help}}"))
 }
 
 /// Writes an error. Returns the exit status of its cause.
@@ -161,6 +199,44 @@ const ALIASES: [(&str, &[&str]); 6] = [
     ("ls", &["object", "list"]),
 ];
 const ACTIONS: [&str; 4] = ["--init-token", "--show-slots", "--delete-token", "--import"];
+
+/// Words that are no command here, with the commands that do it. clap proposes what has similar
+/// letters.
+const SYNONYMS: [(&str, &str); 22] = [
+    ("add", "key import"),
+    ("backup-token", "backup create"),
+    ("change-pin", "pin change"),
+    ("create", "key generate"),
+    ("delete", "object delete"),
+    ("destroy", "object delete"),
+    ("export", "key export"),
+    ("gen", "key generate"),
+    ("generate", "key generate"),
+    ("init", "token init"),
+    ("keygen", "key generate"),
+    ("list", "object list"),
+    ("login", "object list --login"),
+    ("new", "token init"),
+    ("remove", "object delete"),
+    ("restore", "backup restore"),
+    ("rm", "object delete"),
+    ("show", "object show"),
+    ("status", "agent status"),
+    ("unblock", "pin unblock"),
+    ("unlock", "pin unblock"),
+    ("version", "--version"),
+];
+
+/// Replaces the proposals of an unknown command by the command that a synonym means.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some((_, command)) = SYNONYMS.iter().find(|(synonym, _)| synonym == word)
+    {
+        let command = format!("jeton {command}");
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
+    }
+    error
+}
 
 /// Turns the actions of `softhsm2-util`, which are options, into commands.
 fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
@@ -201,4 +277,19 @@ fn options_last(mut arguments: Vec<OsString>) -> Vec<OsString> {
 fn takes_value(command: &clap::Command, name: &str) -> bool {
     let fits = |option: &clap::Arg| option.get_long() == Some(name) && option.get_action().takes_values();
     command.get_arguments().any(fits) || command.get_subcommands().any(|below| takes_value(below, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group_of_the_help() {
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.split(' ')).collect();
+        let tool = Arguments::command();
+        let mut all: Vec<_> = tool.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
 }

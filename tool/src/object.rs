@@ -9,6 +9,7 @@ use crate::Error;
 use crate::client::{Attribute, ObjectHandle, Session, TokenInfo, key_types, names};
 use crate::formats::certificate::public_key_of;
 use crate::formats::for_pss;
+use crate::time::iso;
 use crate::token_file;
 use crate::uri::Uri;
 
@@ -30,6 +31,11 @@ pub struct Description {
     /// keys of HSS are such a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uses_left: Option<CK_ULONG>,
+    /// The first and the last day of a key: `CKA_START_DATE` and `CKA_END_DATE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
     /// The size of a data object or a certificate in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
@@ -181,6 +187,8 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
             .filter(|class| *class == CKO_PRIVATE_KEY)
             .and_then(|_| uses(session, object))
             .map(|uses| uses.left),
+        start: Some(CKA_START_DATE).filter(|_| is_key).and_then(|kind| iso(&session.bytes(object, kind))),
+        end: Some(CKA_END_DATE).filter(|_| is_key).and_then(|kind| iso(&session.bytes(object, kind))),
         size: sized.then(|| session.bytes(object, CKA_VALUE).len()),
         id: hex(&id),
         uri: uri.to_string(),
@@ -226,6 +234,7 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
         CKK_ML_DSA => set("ML-DSA"),
         CKK_ML_KEM => set("ML-KEM"),
         CKK_SLH_DSA => set("SLH-DSA"),
+        names::CKK_JETON_COMPOSITE_ML_DSA => set("MLDSA"),
         CKK_HSS => "HSS".to_owned(),
         CKK_XMSS => "XMSS".to_owned(),
         CKK_XMSSMT => "XMSS^MT".to_owned(),

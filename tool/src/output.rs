@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::NamedTempFile;
 
-use crate::{Cause, Error};
+use crate::{Cause, Error, token_file};
+
+/// The start of the name that a new file has in the moment before it replaces another one.
+const NEW: &str = ".jeton-new-";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
@@ -59,6 +62,10 @@ impl NewFile {
         let file = if is_stream(path) {
             Unnamed::Stream(open_stream(path).map_err(Error::io(path))?)
         } else {
+            if let Some(list) = list_of(path) {
+                let text = format!("{} would be a part of {}", path.display(), list.display());
+                return Err(Error::Caused(Cause::Refused, text));
+            }
             match path.symlink_metadata() {
                 Ok(_) if existing == Existing::Keep => return Err(exists(path)),
                 Ok(data) if data.is_file() && is_list(path) => {
@@ -74,8 +81,11 @@ impl NewFile {
                 Ok(file) => Unnamed::Nameless(file.into()),
                 Err(_) => {
                     let mode = Permissions::from_mode(mode);
-                    let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
-                    Unnamed::Temporary(file.map_err(Error::io(folder))?)
+                    let file = tempfile::Builder::new().prefix(NEW).permissions(mode).tempfile_in(folder);
+                    let file = file.map_err(Error::io(folder))?;
+                    // Some file systems have no locks.
+                    let _ = file.as_file().try_lock();
+                    Unnamed::Temporary(file)
                 }
             }
         };
@@ -118,10 +128,13 @@ impl NewFile {
             // A link cannot replace a file. So the file first gets a temporary name, and a rename
             // replaces the old file.
             (Unnamed::Nameless(file), Existing::Replace) => {
-                let name = tempfile::Builder::new().make_in(&self.folder, |name| link(&file, name));
+                let _ = file.try_lock();
+                let name =
+                    tempfile::Builder::new().prefix(NEW).make_in(&self.folder, |name| link(&file, name));
                 name.and_then(|name| name.persist(&path).map_err(|error| error.error)).map(drop)
             }
         };
+        remove_left(&self.folder);
         named.map_err(|reason| match reason.kind() {
             ErrorKind::AlreadyExists => exists(&path),
             _ => Error::io(&path)(reason),
@@ -135,6 +148,28 @@ fn is_list(path: &Path) -> bool {
     let mut start = [0; 16];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"SQLite format 3\0"
+}
+
+/// Returns the database whose journal, log, index or lock would have this name. SQLite and the
+/// token use what such a file has.
+fn list_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let ends = ["-journal", "-wal", "-shm", "-lock"];
+    let base = ends.iter().find_map(|end| name.strip_suffix(end))?;
+    Some(path.with_file_name(base)).filter(|base| is_list(base))
+}
+
+/// Removes what commands left that were killed while they replaced a file. A command that still
+/// runs has locked its file.
+fn remove_left(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(NEW.as_bytes())) {
+        let file = token_file::open_file(&entry.path(), OFlags::RDONLY | OFlags::CLOEXEC, 0);
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
+            // Another user's file in a shared directory stays.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Gives an open file a name. `open(2)`, `O_TMPFILE`.
@@ -198,6 +233,43 @@ mod tests {
         assert_eq!(fs::read(&file).expect("the file"), b"1");
         assert_eq!(fs::read(&link).expect("the file"), b"2");
         assert_eq!(fs::metadata(&link).expect("the file").mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_a_killed_command_left_is_removed_and_what_a_running_one_has_is_not() {
+        let folder = tempfile::tempdir().expect("the system has a temporary directory");
+        let [left, running, other] =
+            [".jeton-new-left", ".jeton-new-running", ".jeton-other"].map(|name| folder.path().join(name));
+        for path in [&left, &running, &other] {
+            fs::write(path, b"1").expect("the directory is writable");
+        }
+        let locked = File::open(&running).expect("the file");
+        locked.lock().expect("a lock");
+        let path = folder.path().join("file");
+        for (existing, text) in [(Existing::Keep, b"1"), (Existing::Replace, b"2")] {
+            write(&path, text, existing).expect("the directory is writable");
+            assert_eq!([&left, &running, &other].map(|path| path.exists()), [false, true, true]);
+        }
+        assert_eq!(fs::read(&path).expect("the file"), b"2");
+        drop(locked);
+        write(&path, b"3", Existing::Replace).expect("it is replaced");
+        let names = fs::read_dir(folder.path()).expect("the directory").count();
+        assert_eq!((running.exists(), names), (false, 2));
+    }
+
+    #[test]
+    fn no_output_becomes_a_part_of_a_list() {
+        let folder = tempfile::tempdir().expect("the system has a temporary directory");
+        let list = folder.path().join("issued.sqlite");
+        fs::write(&list, b"SQLite format 3\0").expect("the directory is writable");
+        for end in ["", "-journal", "-wal", "-shm", "-lock"] {
+            let part = folder.path().join(format!("issued.sqlite{end}"));
+            for existing in [Existing::Keep, Existing::Replace] {
+                assert!(write(&part, b"1", existing).is_err(), "{end}");
+            }
+            assert_eq!(part.exists(), end.is_empty());
+        }
+        write(&folder.path().join("other-journal"), b"1", Existing::Keep).expect("no list has this journal");
     }
 
     #[test]

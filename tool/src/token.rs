@@ -2,6 +2,8 @@
 
 mod files;
 
+use jeton_client::text::shown;
+
 use crate::client::{Failure, LibraryInfo, Module, SlotId, SlotInfo, TokenInfo, Version};
 use crate::uri::Uri;
 use crate::{Cause, Error};
@@ -51,7 +53,9 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
             Choice::Only => token.is_initialised(),
         })
     };
-    let fitting: Vec<_> = slots(module)?.into_iter().filter(fits).map(|slot| slot.id).collect();
+    let all: Vec<_> = slots(module)?.into_iter().filter(fits).collect();
+    let labels: Vec<_> = all.iter().filter_map(|slot| Some(shown(&slot.token.as_ref()?.label))).collect();
+    let fitting: Vec<_> = all.iter().map(|slot| slot.id).collect();
     match (fitting.as_slice(), choice) {
         ([slot, ..], Choice::Free) | ([slot], _) => Ok(*slot),
         ([], Choice::Free) => {
@@ -61,10 +65,16 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
             Err(Cause::NotFound.error("the module has no initialised token; `jeton token init` makes one"))
         }
         ([], _) => Err(Cause::NotFound.error(format!("no {choice}; `jeton token list` shows the tokens"))),
-        (_, Choice::Only) => Err(Error::Failed(
-            "the module has several tokens; choose one with --token, --serial or --slot".to_owned(),
-        )),
-        _ => Err(Error::Failed(format!("several tokens fit: {choice}; choose one with --serial"))),
+        (_, Choice::Only) => Err(Error::Usage(format!(
+            "the module has several tokens; choose one with --token, --serial or --slot: {}",
+            labels.join(", ")
+        ))),
+        _ => {
+            let serials: Vec<_> =
+                all.iter().filter_map(|slot| Some(shown(&slot.token.as_ref()?.serial))).collect();
+            let serials = serials.join(", ");
+            Err(Error::Usage(format!("several tokens fit: {choice}; choose one with --serial: {serials}")))
+        }
     }
 }
 

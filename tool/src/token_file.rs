@@ -8,6 +8,7 @@ use cryptoki_sys::CK_ATTRIBUTE_TYPE;
 use zeroize::Zeroize;
 
 use crate::client::Attribute;
+use crate::formats::SecretIdentity;
 use crate::{Cause, Error};
 
 use jeton::admin::backup::Problem;
@@ -17,7 +18,10 @@ use jeton::config::{Format, PinRules};
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
 pub use jeton::admin::keys::Flaw;
 pub use jeton::admin::transfer::{Destination, MOVING, Moved};
-pub use jeton::admin::{Info, PinCost, PinInfo, Pins, SealingChange, TokenFile, check_directory};
+pub use jeton::admin::{
+    Info, PinCost, PinInfo, Pins, SealingChange, TokenFile, check_directory, own_directory, path_of,
+    remove_empty_directory,
+};
 pub use jeton::config::strict::{ROLES, Role as KeyRole};
 pub use jeton::file::open as open_file;
 pub use jeton::store::{Remark, Role, ServerState};
@@ -43,9 +47,20 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
 /// Returns the error of the directory, or of its first token file, that this user cannot open.
 pub fn unreadable() -> Option<Error> {
     let directory = directory().ok()?;
-    let mut files = std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_token = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jeton");
-    refused(&directory).or_else(|| files.by_ref().filter(is_token).find_map(|path| refused(&path)))
+    let mut entries = std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let refused_token = |path: PathBuf| {
+        let is_flat = path.extension().is_some_and(|ending| ending == "jeton");
+        let own = token_in(&path).and_then(|token| refused(&path).or_else(|| refused(&token)));
+        if is_flat { refused(&path) } else { own }
+    };
+    refused(&directory).or_else(|| entries.find_map(refused_token))
+}
+
+/// Returns the file of the token whose own directory this may be; `None` if the name of the
+/// directory is not a serial number.
+pub fn token_in(directory: &Path) -> Option<PathBuf> {
+    let file = path_of(directory.parent()?, directory.file_name()?.to_str()?);
+    own_directory(&file).is_some().then_some(file)
 }
 
 /// Returns why this user cannot read a file. Another user may have put a FIFO under this name, so
@@ -125,6 +140,11 @@ pub fn check(copy: &Copy, login: Option<Login<'_>>) -> Result<Facts, Error> {
 /// Restores a token from a copy. Returns the facts about the token and the path of its file.
 pub fn restore(copy: Copy, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
     copy.restore(how).map_err(problem("restore the token"))
+}
+
+/// Moves a flat token into a directory of its own.
+pub fn give_own_directory(path: &Path) -> Result<PathBuf, Error> {
+    jeton::admin::layout::give_own_directory(None, path).map_err(problem("move the token"))
 }
 
 pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) -> Result<Moved, Error> {
@@ -240,15 +260,27 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
 /// Encodes the public key with these attributes as SubjectPublicKeyInfo. Returns `None` if they do
 /// not describe a public key of a known type.
 pub fn public_key_info(attributes: &[Attribute]) -> Option<Vec<u8>> {
-    let bytes: Vec<_> = attributes.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
-    jeton::admin::keys::public_key_info(&bytes).ok()
+    jeton::admin::keys::public_key_info(&bytes(attributes)).ok()
 }
 
 /// Checks a public key of a stranger. Returns it as SubjectPublicKeyInfo, whose point is not
 /// compressed.
 pub fn check_public_key(template: &[Attribute]) -> Result<Vec<u8>, Flaw> {
-    let bytes: Vec<_> = template.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
-    jeton::admin::keys::check_public_key(&bytes)
+    jeton::admin::keys::check_public_key(&bytes(template))
+}
+
+/// Returns whether the owner of one of two public keys knows the private key of the other.
+pub fn have_one_secret(one: &SecretIdentity, other: &SecretIdentity) -> bool {
+    use SecretIdentity as I;
+    match (one, other) {
+        (I::Modulus(one), I::Modulus(other)) => jeton::admin::keys::have_common_factor(one, other),
+        (I::Secp256k1(one), I::Secp256k1(other)) => jeton::admin::keys::have_one_secret(one, other),
+        _ => one == other,
+    }
+}
+
+fn bytes(attributes: &[Attribute]) -> Vec<(u64, Vec<u8>)> {
+    attributes.iter().map(|one| (wide(one.kind), one.value.clone())).collect()
 }
 
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
@@ -307,6 +339,7 @@ fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
             Core::UserPinNotInitialized => "the user's PIN was never set".to_owned(),
             Core::DeviceMemory => "the disk is full".to_owned(),
             Core::TokenWriteProtected => "the file is read-only".to_owned(),
+            Core::GeneralError => "the log says why".to_owned(),
             other => format!("{other:?}; the log says why"),
         };
         let cause = match error {

@@ -122,17 +122,56 @@ fn the_signatures_of_a_ca_with_ml_dsa_65_are_valid() {
     if openssl_has_ml_dsa() {
         return openssl_accepts("ml-dsa-65");
     }
-    let Some(tool) = two_tiers("ml-dsa-65") else { return };
-    let signed = [("www.pem", CA), ("issuing.crl", CA), ("issuing.pem", "--token root --label root")];
-    for (file, key) in signed {
-        // The signed part is the first element of the outer SEQUENCE. The signature is the last
-        // element, after a byte with the number of unused bits.
-        tool.shell(&format!(
-            "openssl asn1parse -in {file} -noout -out der
-             openssl asn1parse -inform DER -in der -strparse 4 -noout -out message
-             tail -c 3309 der > signature"
-        ));
+    module_accepts("ml-dsa-65", 3309);
+}
+
+/// OpenSSL has no composites.
+#[test]
+fn the_signatures_of_a_ca_with_composite_keys_are_valid() {
+    module_accepts("mldsa65-ecdsa-p256", 3309 + 72);
+}
+
+/// The module verifies the signatures of this length that a CA made.
+fn module_accepts(kind: &str, length: usize) {
+    let Some(tool) = two_tiers(kind) else { return };
+    for (file, key) in [("www.pem", CA), ("issuing.crl", CA), ("issuing.pem", "--token root --label root")] {
+        tool.shell(&format!("openssl asn1parse -in {file} -noout -out der"));
+        split(&tool, length);
         tool.ok(&format!("verify message {key} --class public --signature signature"));
+    }
+}
+
+/// Writes the signed part and the signature of a structure to files. The signed part is the first
+/// element of the outer SEQUENCE. The signature is the last element, after a byte with the number
+/// of unused bits.
+fn split(tool: &Tool, length: usize) {
+    tool.shell(&format!(
+        "openssl asn1parse -inform DER -in der -strparse 4 -noout -out message
+         tail -c {length} der > signature"
+    ));
+}
+
+/// `conformance/clients/Composites.java` made the key and the certificate, with ML-DSA-44 and
+/// Ed25519.
+#[test]
+fn a_composite_key_of_bouncy_castle_is_imported_and_verifies_its_certificate() {
+    let Some(tool) = Tool::new() else { return };
+    if !has("openssl") {
+        return;
+    }
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/composites");
+    tool.ok(&format!("key import {files}/bouncy-castle.p8 --label castle --id 07"));
+    tool.shell(&format!("cp {files}/bouncy-castle.crt der"));
+    split(&tool, 2420 + 64);
+    let verify = "verify message --label castle --class public --signature signature";
+    tool.ok(verify);
+    // The certificate has the public key of the imported private key.
+    tool.ok("key export --label castle --format der --out info");
+    let (info, certificate) = (tool.read("info"), tool.read("der"));
+    assert!(certificate.windows(info.len()).any(|part| part == info));
+    for alone in ["head -c 2420", "tail -c 64", "head -c 2483"] {
+        tool.shell(&format!("tail -c 2484 der | {alone} > signature"));
+        tool.fails(1, verify);
     }
 }
 
@@ -168,6 +207,7 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
         ("good.csr", "--profile tls-client --san ip:127.0.0.1", "no names of the type ip"),
         ("issuing.csr", "--profile tls-server", "needs a name"),
         ("issuing.csr", "--profile sub-ca --subject CN=Below", "allows 0 CAs below it"),
+        ("issuing.csr", "--profile tls-client --subject CN=x", "the public key is that of the CA"),
         ("good.csr", "--profile tls-server --permit dns:a", "only the profile sub-ca"),
     ] {
         let text = tool.fails(7, &issue(request, more));
@@ -272,7 +312,8 @@ fn a_command_that_was_stopped_does_not_replace_a_newer_crl() {
     tool.ok("key generate --type ec:p256 --label ca");
     tool.ok("cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem");
     tool.ok("ca init --label ca");
-    tool.ok("csr --label ca --subject CN=x --out x.csr");
+    tool.ok("key generate --type ec:p256 --label key");
+    tool.ok("csr --label key --subject CN=x --out x.csr");
     let publish = || tool.command("crl --label ca --out ca.crl --force").spawn().expect("the tool");
     succeed(&mut tool.command("crl --label ca --out ca.crl"));
     let list = rusqlite::Connection::open(tool.file("issued.sqlite")).expect("the list");

@@ -7,7 +7,9 @@ use std::os::unix::net::UnixListener;
 
 use common::*;
 use jeton_agent_wire::channel::Channel;
-use jeton_agent_wire::status::{OfClient, OfToken, PinState, Quantile};
+use jeton_agent_wire::status::{
+    Bucket, OfClient, OfDirectory, OfFunction, OfMechanism, OfToken, PinState, Quantile,
+};
 use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, append, decode, finish, start};
 use jeton_peers::Sandbox;
 
@@ -153,7 +155,7 @@ fn the_help_fits_80_columns_and_the_manual_has_its_sections() {
         let text = tool.ok(line);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
-    assert!(tool.ok("--help").contains("manual"));
+    assert!(tool.ok("--help").contains("Keys and certificates:\n  key          Generate, import"));
     tool.ok("manual pages");
     let page = String::from_utf8(tool.read("pages/jeton-token-init.1")).expect("text");
     for section in ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"] {
@@ -170,7 +172,8 @@ fn the_help_fits_80_columns_and_the_manual_has_its_sections() {
 fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     let scratch = Scratch::new();
     let socket = scratch.file("socket");
-    let listener = UnixListener::bind(&socket).expect("a socket");
+    let answers = format!("{socket}.admin");
+    let listener = UnixListener::bind(&answers).expect("a socket");
     let of_client = OfClient {
         client: "uid 33".to_owned(),
         user: Some("www-data".to_owned()),
@@ -179,24 +182,46 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
         calls: 90,
         refused: 2,
         refused_connections: 3,
+        wrong_pins: 4,
+        failed_logins: 5,
     };
-    let (label, serial) = ("web".to_owned(), "0123456789abcdef".to_owned());
+    // The same user, whom other rules refuse since.
+    let refused = OfClient {
+        rule: None,
+        calls: 0,
+        refused: 0,
+        refused_connections: 4,
+        wrong_pins: 0,
+        failed_logins: 0,
+        ..of_client.clone()
+    };
+    let (label, serial) = ("w\"e\\b".to_owned(), "0123456789abcdef".to_owned());
     let of_token = OfToken { label, serial, pin: PinState::Locked, so_pin: PinState::Good };
     let status = Status {
         seconds: 200_000,
         applications: 1,
         connections: 1,
         sessions: 4,
-        clients: vec![of_client],
+        clients: vec![of_client, refused],
         tokens: vec![of_token],
         requests: 100,
         times: [(0.5, 0.000_25), (0.9, 0.083_886_1), (0.99, 7.25)]
             .map(|(part, seconds)| Quantile { part, seconds: Some(seconds) })
             .into(),
+        missing: vec!["files: this kernel has no Landlock".to_owned()],
+        sum: 0.75,
+        buckets: vec![Bucket { seconds: 0.000_016_384, requests: 7 }],
+        functions: vec![OfFunction { function: "C_Sign".to_owned(), calls: 80, failed: 1 }],
+        mechanisms: vec![OfMechanism { mechanism: "CKM_ECDSA".to_owned(), calls: 40 }],
+        workers: [1, 256],
+        most_connections: 7168,
+        failed_workers: 6,
+        directories: vec![OfDirectory { path: "/var/lib".to_owned(), free: 3 << 30, size: 64 << 30 }],
+        backup: Some(("/backups".to_owned(), 1_800_000_000)),
     };
     let expected = serde_json::to_value(&status).expect("JSON");
     let agent = std::thread::spawn(move || {
-        for stream in listener.incoming().take(4) {
+        for stream in listener.incoming().take(5) {
             let mut channel = Channel::new(stream.expect("a client"), 1);
             channel.receive(MAX_FIRST, |_| true).expect("a request");
             assert!(matches!(decode(channel.parts().0), Ok(Request::Status)));
@@ -215,7 +240,13 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     let start = "1 application, 1 connection, 4 sessions\n100 requests in 2.3 days, 0.0 in a second\n\
                  50 % took at most 250 µs\n90 % took at most 84 ms\n99 % took at most 7.2 s\n";
     assert!(text.starts_with(start), "{text}");
-    assert!(["uid 33", "www-data", "web", "locked"].iter().all(|part| text.contains(part)), "{text}");
+    assert!(text.contains("not in force for the processes of clients: files: this kernel has no Landlock"));
+    assert!(
+        ["uid 33", "www-data", "3.0 GiB of 64 GiB free at /var/lib", "locked"]
+            .iter()
+            .all(|part| text.contains(part)),
+        "{text}"
+    );
     let (code, text) = ask("--json");
     assert_eq!((code, serde_json::from_str::<Value>(&text).expect("JSON")), (0, expected));
     let (code, text) = ask("--prometheus");
@@ -223,28 +254,46 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     for line in [
         "jeton_agent_sessions 4",
         "jeton_agent_refused_total{client=\"uid 33\"} 2",
-        "jeton_agent_refused_connections_total{client=\"uid 33\"} 3",
-        "jeton_agent_locked{token=\"0123456789abcdef\",pin=\"user\"} 1",
-        "jeton_agent_request_seconds{quantile=\"0.5\"} 0.000250000",
+        "jeton_agent_refused_connections_total{client=\"uid 33\"} 7",
+        "jeton_agent_wrong_pins_total{client=\"uid 33\"} 4",
+        "jeton_agent_failed_logins_total{client=\"uid 33\"} 5",
+        "jeton_agent_function_calls_total{function=\"C_Sign\"} 80",
+        "jeton_agent_function_failures_total{function=\"C_Sign\"} 1",
+        "jeton_agent_mechanism_calls_total{mechanism=\"CKM_ECDSA\"} 40",
+        "jeton_agent_locked{token=\"w\\\"e\\\\b\",serial=\"0123456789abcdef\",pin=\"user\"} 1",
+        "jeton_agent_workers_limit 256",
+        "jeton_agent_worker_failures_total 6",
+        "jeton_agent_free_bytes{directory=\"/var/lib\"} 3221225472",
+        "# TYPE jeton_agent_request_seconds histogram",
+        "jeton_agent_request_seconds_bucket{le=\"0.000016384\"} 7",
+        "jeton_agent_request_seconds_bucket{le=\"+Inf\"} 100",
+        "jeton_agent_request_seconds_sum 0.75",
         "jeton_agent_request_seconds_count 100",
     ] {
         assert!(text.lines().any(|found| found == line), "{text}");
     }
+    // Prometheus drops a second value with the same labels.
+    assert_eq!(text.matches("jeton_agent_refused_connections_total{").count(), 1, "{text}");
     assert_eq!(ask("--prometheus --json").0, 2);
+    // A file for the node exporter, which other users read.
+    let file = scratch.file("jeton.prom");
+    assert_eq!(ask(&format!("--prometheus --out {file}")).0, 0);
+    assert_eq!(fs::read_to_string(file).expect("a file"), text);
+    assert_eq!(ask("--out other").0, 2);
     // Without `--socket`, the tool asks the agent that a client would use.
     let ask_named = |named: &str| run(jeton(["agent", "status"]).env("JETON_AGENT", named));
     let (code, text) = ask_named(&format!("tls://keys.example.org:7512, unix:{socket}"));
     assert!(code == 0 && text.contains("4 sessions"), "{text}");
     let (code, text) = ask_named("tls://keys.example.org:7512");
     assert!(code == 2 && text.contains("JETON_AGENT names no socket of this host"), "{text}");
-    agent.join().expect("four requests");
-    fs::remove_file(&socket).expect("a socket");
+    agent.join().expect("five requests");
+    fs::remove_file(&answers).expect("a socket");
     assert_eq!(ask("").0, 3);
 }
 
 #[test]
 fn a_token_that_the_agent_unlocks_needs_no_pin() {
-    let (Some(tool), Some(_)) = (Tool::new(), peer(Known::JetonAgent)) else { return };
+    let (Some(tool), Some(client)) = (Tool::new(), peer(Known::JetonAgent)) else { return };
     let directory = tool.path();
     tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "key"]);
     tool.write("pin", PIN);
@@ -261,6 +310,10 @@ fn a_token_that_the_agent_unlocks_needs_no_pin() {
     assert_eq!(code, 0, "{text}");
     let (code, text) = through("verify conf --label key --signature signature");
     assert_eq!(code, 0, "{text}");
+    // `JETON_MODULE` may name the client module. Then the tokens are not those of this user.
+    let mut command = tool.without_pins("token list");
+    let (code, text) = run(command.env("JETON_MODULE", client).envs(sandbox.environment.clone()));
+    assert!(code == 0 && text.contains("mine") && !text.contains(".jeton"), "exit {code}\n{text}");
     // The administrator sees clients and locks them.
     let agent =
         |arguments: &[&str]| run(jeton(["agent"].iter().chain(arguments)).envs(sandbox.environment.clone()));
@@ -268,6 +321,8 @@ fn a_token_that_the_agent_unlocks_needs_no_pin() {
     assert_eq!((code, text.trim()), (0, "[]"), "{text}");
     let (code, text) = agent(&["status"]);
     assert!(code == 0 && text.contains("mine"), "{text}");
+    let (code, text) = agent(&["list"]);
+    assert_eq!((code, text.trim()), (0, "no application is connected"), "{text}");
     let (code, said) = agent(&["lock", "uid 4711"]);
     assert!(code == 2 && said.contains("no client has the name \"uid 4711\""), "{said}");
     for name in ["UID 0", "uid 0 "] {

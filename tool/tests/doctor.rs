@@ -134,8 +134,8 @@ fn a_file_that_the_user_may_not_open_is_not_damaged() {
         run(&mut command)
     };
     fs::copy(Known::Jeton.library().expect("the module"), tool.file("module.so")).expect("a copy");
-    for file in fs::read_dir(tool.tokens()).expect("a directory").flatten() {
-        set_mode(file.path().to_str().expect("UTF-8"), 0o600);
+    for file in tool.files("tokens") {
+        set_mode(&tool.file(&format!("tokens/{file}")), 0o600);
     }
     let (code, text) = as_user(&["doctor"]);
     let explains = text.contains("access:") && text.contains("Permission denied (os error 13)");
@@ -193,6 +193,125 @@ fn leftover_files_that_no_process_holds_are_removed() {
     let all = tool.examine("--repair");
     assert!(all.len() == 1 && all[0]["repaired"] == false, "{all:?}");
     assert!(fs::exists(&log).expect("a directory"));
+}
+
+impl Tool {
+    /// Moves the token out of its own directory, so that it is flat, as older versions made it.
+    /// Returns the path of its file.
+    fn flatten(&self) -> String {
+        let file = self.token_file("tokens");
+        let flat = self.file(&format!("tokens/{}.jeton", self.serial()));
+        fs::rename(&file, &flat).expect("the token");
+        fs::remove_dir_all(Path::new(&file).parent().expect("a directory")).expect("its own directory");
+        flat
+    }
+}
+
+#[test]
+fn a_flat_token_is_found_and_moved_into_its_own_directory() {
+    let Some((tool, token)) = setup() else { return };
+    let flat = tool.flatten();
+    tool.signs("key");
+    let all = tool.finds(&["flat"]);
+    assert_eq!((&all[0]["file"], &all[0]["repairable"]), (&flat.into(), &true.into()));
+    tool.mends();
+    assert_eq!(tool.token_file("tokens"), token);
+    tool.signs("key");
+    tool.ok("token delete --token mine --yes");
+    assert_eq!(tool.files("tokens"), BTreeSet::new());
+}
+
+#[test]
+fn a_flat_token_that_a_program_uses_stays_flat() {
+    let Some((tool, _)) = setup() else { return };
+    let flat = tool.flatten();
+    let parameters = format!("token-dir = '{}'", tool.tokens());
+    let (module, session) = log_in(Known::Jeton.library().expect("the module"), Some(&parameters));
+    let (code, text) = run(&mut tool.command("doctor --repair"));
+    assert!(code == 1 && text.contains("another process has the token open"), "exit {code}: {text}");
+    assert_eq!(session.find(&[]).expect("a search").len(), 2);
+    drop(session);
+    module.finalize().expect("a module");
+    assert!(fs::exists(&flat).expect("a directory"));
+    tool.mends();
+    tool.signs("key");
+}
+
+/// Each token is in one place and opens there, whenever the tool is killed.
+#[test]
+fn a_move_into_own_directories_that_is_killed_is_done_by_the_next() {
+    let Some(tool) = Tool::empty() else { return };
+    tool.write("conf", "[pin]\nmemory-kib = 8\npasses = 1\n");
+    let tokens = 12;
+    for number in 0..tokens {
+        tool.ok(&format!("token init --label token-{number}"));
+    }
+    for name in tool.files("tokens").into_iter().filter(|name| name.ends_with(".jeton")) {
+        let (own, file) = name.split_once('/').expect("its own directory");
+        let path = |name: &str| tool.file(&format!("tokens/{name}"));
+        fs::rename(path(&name), path(file)).expect("the token");
+        fs::remove_dir_all(path(own)).expect("its own directory");
+    }
+    let places = || {
+        let files: Vec<_> =
+            tool.files("tokens").into_iter().filter(|name| name.ends_with(".jeton")).collect();
+        let moved = files.iter().filter(|name| name.contains('/')).count();
+        assert_eq!(files.len(), tokens, "{files:?}");
+        moved
+    };
+    let (mut kills, mut wait) = (0, Duration::from_millis(5));
+    while places() < tokens {
+        let mut command = tool.command("doctor --repair");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool");
+        sleep(wait);
+        // The process may already have ended.
+        let _ = child.kill();
+        child.wait().expect("the tool");
+        kills += 1;
+        let listed = tool.rows("token list --json");
+        let labels = listed.iter().filter_map(|slot| slot["token"]["label"].as_str());
+        assert_eq!(labels.filter(|label| label.starts_with("token-")).count(), tokens);
+        wait += Duration::from_millis(3);
+    }
+    println!("{kills} runs moved {tokens} tokens");
+    for number in 0..tokens {
+        tool.ok(&format!("object list --login --token token-{number}"));
+    }
+}
+
+#[test]
+fn a_link_in_place_of_an_own_directory_and_an_empty_one_are_found() {
+    let Some((tool, token)) = setup() else { return };
+    let (own, aside) = (Path::new(&token).parent().expect("a directory"), tool.file("aside"));
+    let empty = tool.file("tokens/0123456789abcdef");
+    fs::create_dir(&empty).expect("a directory");
+    set_mode(&empty, 0o700);
+    tool.finds(&[]);
+    let times = fs::FileTimes::new().set_modified(SystemTime::now() - Duration::from_secs(3600));
+    File::open(&empty).and_then(|directory| directory.set_times(times)).expect("its owner");
+    tool.finds(&["leftover"]);
+    tool.mends();
+    assert!(!fs::exists(&empty).expect("a directory"));
+    fs::rename(own, &aside).expect("a directory");
+    std::os::unix::fs::symlink(&aside, own).expect("a link");
+    tool.finds(&["link"]);
+    tool.fails(3, "object list --login");
+}
+
+#[test]
+fn a_token_that_was_never_complete_is_removed_with_its_directory() {
+    let Some((tool, _)) = setup() else { return };
+    let own = tool.file("tokens/0123456789abcdef");
+    let new = format!("{own}/0123456789abcdef.new");
+    fs::create_dir(&own).expect("a directory");
+    set_mode(&own, 0o700);
+    fs::write(&new, "").expect("the directory is writable");
+    set_mode(&new, 0o600);
+    tool.finds(&[]);
+    set_time(&new, SystemTime::now() - Duration::from_secs(3600));
+    assert_eq!(tool.finds(&["leftover"])[0]["file"], new);
+    tool.mends();
+    assert!(!fs::exists(&own).expect("a directory"));
 }
 
 #[test]

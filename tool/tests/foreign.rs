@@ -124,6 +124,22 @@ fn a_file_of_an_unknown_format_is_refused_with_its_name() {
 }
 
 #[test]
+fn a_pkcs12_file_without_a_mac_is_read_with_a_warning() {
+    let Some(tool) = with_openssl() else { return };
+    tool.shell(
+        "openssl req -x509 -newkey rsa:2048 -noenc -keyout key -subj /CN=a -out cert
+         for mac in -nomac -macalg=sha256; do
+             openssl pkcs12 -export -inkey key -in cert $(echo $mac | tr = ' ') -passout pass:pw -out file$mac
+         done",
+    );
+    for (file, warns) in [("file-nomac", true), ("file-macalg=sha256", false)] {
+        let mut import = tool.command(&format!("key import {file} --allow-duplicate"));
+        let (code, text) = run(import.env("JETON_FILE_PIN", "pw"));
+        assert_eq!((code, text.contains("the PKCS#12 file has no MAC")), (0, warns), "{file}: {text}");
+    }
+}
+
+#[test]
 fn files_in_utf_16_are_read() {
     let Some(tool) = Tool::new() else { return };
     let wide = |text: &[u8]| -> Vec<u8> {
@@ -278,8 +294,14 @@ fn keys_for_pss_sign_by_default_and_requests_get_certificates_or_the_reason() {
     tool.ok("crl --label ca --number 1 --out ca.crl");
     tool.ok("csr --label ca --subject CN=own --out own.csr");
     let issue = "cert issue --label ca --profile tls-server --san dns:a.example";
-    tool.ok(&format!("{issue} own.csr --out own.pem"));
-    tool.ok(&format!("{issue} {FILES}csr-rsa-pss.csr --out pss.pem"));
+    // The key is that of the CA, so another CA signs.
+    tool.ok("key generate --type ec:p256 --label other");
+    tool.ok("cert self-sign --label other --subject CN=Other --ca --import --out other.pem");
+    tool.ok("ca init --label other");
+    for (request, out) in [("own.csr".to_owned(), "own"), (format!("{FILES}csr-rsa-pss.csr"), "pss")] {
+        says(tool.fails(7, &format!("{issue} {request} --out no.pem")), "the public key is that of the CA");
+        tool.ok(&format!("{} {request} --out {out}.pem", issue.replace("--label ca", "--label other")));
+    }
     tool.write("two.csr", [tool.read("own.csr"), tool.read("own.csr")].concat());
     assert!(tool.fails(7, &format!("{issue} two.csr --out c.pem")).contains("several requests"));
     // The identifier of an extension has an arc of 128 bits.

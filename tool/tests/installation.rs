@@ -75,9 +75,14 @@ fn a_service_and_its_administrator_use_one_token() {
             shared.ok(user, &["sign", "message", "--label", label]);
         }
     }
-    for file in fs::read_dir(shared.scratch.path().join("tokens")).expect("a directory").flatten() {
-        let data = file.metadata().expect("a file");
-        assert_eq!((data.gid(), data.mode() & 0o777), (GROUP, 0o660), "{file:?}");
+    let entries = |path: &Path| fs::read_dir(path).expect("a directory").flatten().collect::<Vec<_>>();
+    for own in entries(&shared.scratch.path().join("tokens")) {
+        let data = own.metadata().expect("a directory");
+        assert_eq!((data.gid(), data.mode() & 0o7777), (GROUP, 0o2770), "{own:?}");
+        for file in entries(&own.path()) {
+            let data = file.metadata().expect("a file");
+            assert_eq!((data.gid(), data.mode() & 0o777), (GROUP, 0o660), "{file:?}");
+        }
     }
     // Wrong PINs of one user count for the other.
     for _ in 0..2 {
@@ -129,11 +134,17 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     install(&["--prefix", "/usr", "--libdir", "lib/x86_64-linux-gnu"]);
     let expected = [
         "etc/jeton/jeton.toml 644",
+        "etc/logrotate.d/jeton 644",
         "usr/bin/jeton 755",
         "usr/bin/jeton-agent 755",
         "usr/bin/jeton-driver 755",
+        "usr/lib/systemd/system/jeton-agent-admin.socket 644",
+        "usr/lib/systemd/system/jeton-agent-admin@.socket 644",
+        "usr/lib/systemd/system/jeton-agent-metrics.socket 644",
         "usr/lib/systemd/system/jeton-agent.service 644",
         "usr/lib/systemd/system/jeton-agent.socket 644",
+        "usr/lib/systemd/system/jeton-agent@.service 644",
+        "usr/lib/systemd/system/jeton-agent@.socket 644",
         "usr/lib/systemd/system/jeton-crl@.service 644",
         "usr/lib/systemd/system/jeton-crl@.timer 644",
         "usr/lib/tmpfiles.d/jeton.conf 644",
@@ -142,6 +153,12 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_pkcs11.so 644",
         "usr/share/bash-completion/completions/jeton 644",
         "usr/share/fish/vendor_completions.d/jeton.fish 644",
+        "usr/share/jeton/monitor/dashboard.json 644",
+        "usr/share/jeton/monitor/jeton.rules.yml 644",
+        "usr/share/jeton/roles/application.toml 644",
+        "usr/share/jeton/roles/auditor.toml 644",
+        "usr/share/jeton/roles/jeton-backup@.service 644",
+        "usr/share/jeton/roles/operator.toml 644",
         "usr/share/man/man1/jeton.1 644",
         "usr/share/p11-kit/modules/jeton.module 644",
         "usr/share/zsh/site-functions/_jeton 644",
@@ -149,7 +166,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     assert_eq!(installed(), expected);
     assert!(root.join("usr/share/man/man1/jeton-token.1").exists());
     install(&["--uninstall", "--prefix", "/usr", "--libdir", "lib/x86_64-linux-gnu"]);
-    assert_eq!(installed(), expected[..1]);
+    assert_eq!(installed(), expected[..2]);
     // A clone may have been built without the client module with TLS.
     fs::remove_file(binaries.join("libjeton_client_tls.so")).expect("a file");
     // The configuration that an administrator changed stays.
@@ -167,6 +184,42 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     assert!(!installed().iter().any(|file| file.contains("client_tls")));
     let kept = fs::read_to_string(root.join("etc/jeton/jeton.toml")).expect("a file");
     assert_eq!(kept, "[pin]\nretries = 3\n");
+}
+
+#[test]
+fn systemd_understands_the_units_and_an_agent_for_one_client_is_as_confined_as_the_other() {
+    let text = |unit: &str| {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging")).join(unit);
+        fs::read_to_string(path).expect("a unit")
+    };
+    let protection = |unit: &str| {
+        let text = text(unit);
+        let at = text.find("LimitMEMLOCK=").expect("the first line of what both have");
+        text[at..].to_owned()
+    };
+    assert_eq!(protection("jeton-agent@.service"), protection("jeton-agent.service"));
+    if !has("systemd-analyze") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let units = [
+        "jeton-agent.service",
+        "jeton-agent.socket",
+        "jeton-agent-admin.socket",
+        "jeton-agent@.service",
+        "jeton-agent@.socket",
+        "jeton-agent-admin@.socket",
+    ];
+    let mut verify = Command::new("systemd-analyze");
+    verify.arg("verify");
+    for unit in units {
+        // systemd looks for the programs on this machine.
+        let text = text(unit).replace("/usr/bin/jeton-agent", "/bin/true");
+        let path = scratch.file(&unit.replace('@', "@web"));
+        fs::write(&path, text).expect("a unit");
+        verify.arg(path);
+    }
+    assert_eq!(succeed(&mut verify), "");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const KEYS: [(&str, &[&str]); 4] = [
 ];
 
 fn sample(name: &str) -> Vec<u8> {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("formats/tests/samples/lamps");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/formats/tests/samples/lamps");
     fs::read(samples.join(name)).expect("a sample")
 }
 

@@ -171,7 +171,7 @@ fn migrations_that_run_together_make_one_token() {
     let later = texts.iter().filter(|text| text.contains("has all 35 objects already")).count();
     assert_eq!(later, 2, "{texts:?}");
     let listed = migration.listed();
-    assert_eq!(listed.iter().filter(|name| name.ends_with(".jeton")).count(), 1, "{listed:?}");
+    assert_eq!(listed.iter().filter(|name| name.len() == SERIAL).count(), 1, "{listed:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The commands of docs/tool.md, docs/admin.md, docs/start/ca.md and docs/tutorial-pq-ca.md, run in
-//! a fresh directory as a reader would.
+//! The commands of docs/tool.md, docs/admin.md, docs/start/ca.md, docs/shares.md and
+//! docs/tutorial-pq-ca.md, run in a fresh directory as a reader would.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::*;
 fn the_commands_of_the_page_of_the_tool_run() {
     let blocks = blocks(include_str!("../../docs/tool.md"));
     assert!(blocks.matches("\njeton ").count() > 40, "{blocks}");
-    run_page(&blocks);
+    run_page(&with_refusals(include_str!("../../docs/tool.md")));
 }
 
 #[test]
@@ -33,6 +33,13 @@ fn the_commands_of_the_chapters_for_administrators_run() {
 #[test]
 fn the_commands_of_the_page_for_a_ca_run() {
     run_page(&with_refusals(include_str!("../../docs/start/ca.md")));
+}
+
+#[test]
+fn the_commands_of_the_page_of_shares_run() {
+    if has("ssh-keygen") {
+        run_page(&with_refusals(include_str!("../../docs/shares.md")));
+    }
 }
 
 /// Returns the commands of a page. One with `!` must fail, which bash with `-e` does not check.

@@ -87,6 +87,11 @@ impl Setup {
         self.in_database(&format!("token move --to {to} --serial {}", self.serial))
     }
 
+    /// Returns the name of a file of the token, in the token directory.
+    fn token(&self, extension: &str) -> String {
+        format!("{0}/{0}.{extension}", self.serial)
+    }
+
     /// Returns the names of the files in the token directory, without the files that SQLite and
     /// Jeton keep beside a token file (`….jeton-…`).
     fn token_files(&self) -> Vec<String> {
@@ -96,7 +101,7 @@ impl Setup {
     /// Returns whether the directory has the token, and whether the database has it.
     fn places(&self) -> (bool, bool) {
         let database = self.sql(&format!("SELECT count(*) FROM token WHERE serial = '{}'", self.serial));
-        (self.files("tokens").contains(&format!("{}.jeton", self.serial)), database == "1")
+        (self.files("tokens").contains(&self.token("jeton")), database == "1")
     }
 
     /// Runs SQL as the superuser, in the schema of the token. Returns the rows.
@@ -248,7 +253,7 @@ fn a_move_that_cannot_be_done_changes_nothing() {
 
     setup.at_commit("RAISE EXCEPTION 'no commit today'");
     refuses(&mut setup.moving("database"), 1, "the token is in the token directory");
-    assert_eq!(setup.token_files(), [format!("{}.jeton", setup.serial)]);
+    assert_eq!(setup.token_files(), [setup.token("jeton")]);
     setup.sql("DROP TRIGGER acting ON token");
     setup.check_either();
     succeed(&mut setup.moving("database"));
@@ -257,7 +262,7 @@ fn a_move_that_cannot_be_done_changes_nothing() {
 #[test]
 fn a_damaged_token_stays_where_it_is() {
     let Some(setup) = Setup::new() else { return };
-    let file = setup.file(&format!("tokens/{}.jeton", setup.serial));
+    let file = setup.file(&format!("tokens/{}", setup.token("jeton")));
     let store = rusqlite::Connection::open(&file).expect("a token");
     store.execute_batch("CREATE TEMP TABLE old AS SELECT * FROM record; DELETE FROM record WHERE id = (SELECT max(id) FROM record)").expect("SQL");
     says(fails(1, &mut setup.moving("database")), "its record is missing");
@@ -302,7 +307,7 @@ fn a_move_that_is_killed_while_the_server_commits_is_finished() {
     let Some(setup) = Setup::new() else { return };
     setup.make_tables();
     setup.at_commit("PERFORM pg_sleep(1)");
-    let moving = format!("{}.moving", setup.serial);
+    let moving = setup.token("moving");
     for (to, at_home) in [("database", (false, true)), ("directory", (true, false))] {
         let child = setup.moving(to).stdout(Stdio::null()).spawn().expect("the tool");
         let commits = "SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'";
@@ -326,7 +331,7 @@ fn an_undone_move_does_not_name_a_store_that_never_had_the_token() {
     let Some(setup) = Setup::new() else { return };
     setup.make_tables();
     // A move to the database was killed before it removed the token's file.
-    let [file, moving] = ["jeton", "moving"].map(|end| format!("tokens/{}.{end}", setup.serial));
+    let [file, moving] = ["jeton", "moving"].map(|end| format!("tokens/{}", setup.token(end)));
     fs::copy(setup.file(&file), setup.file(&moving)).expect("a file");
     let moved = succeed(setup.moving("directory").arg("--json"));
     let moved: Value = serde_json::from_str(&moved).expect("JSON");

@@ -238,12 +238,13 @@ fn an_empty_variable_counts_as_absent_and_one_that_is_not_utf_8_is_named() {
 #[test]
 fn objects_are_generated_listed_changed_copied_and_deleted() {
     let Some(tool) = Tool::new() else { return };
-    const KEYS: [(&str, &str); 8] = [
+    const KEYS: [(&str, &str); 9] = [
         ("rsa:2048", "RSA 2048"),
         ("ec:p384", "EC P-384"),
         ("ed25519", "Ed25519"),
         ("x25519", "X25519"),
         ("ml-dsa-65", "ML-DSA-65"),
+        ("mldsa65-ed25519", "MLDSA65-Ed25519"),
         ("ml-kem-768", "ML-KEM-768"),
         ("aes:256", "AES 256"),
         ("generic:32", "generic 256"),
@@ -256,7 +257,7 @@ fn objects_are_generated_listed_changed_copied_and_deleted() {
         assert!(list.iter().any(|row| row["key_type"] == shown && row["label"] == kind), "{kind}: {list:?}");
     }
     let private: Vec<_> = list.iter().filter(|row| row["class"] == "private").collect();
-    assert_eq!(private.len(), 6);
+    assert_eq!(private.len(), 7);
     // The URI of a listing finds the object again.
     let uri = private[0]["uri"].as_str().expect("a URI");
     let text = tool.ok(&["object", "show", "--uri", uri]);
@@ -366,7 +367,10 @@ fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
 #[test]
 fn a_key_file_names_the_private_key_and_the_file_of_the_pin_but_not_the_pin() {
     let Some(tool) = Tool::new() else { return };
-    tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "a b", "--id", "01ff"]);
+    let made = tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "a b", "--id", "01ff"]);
+    assert_eq!(made, "EC P-256 key pair a b, ID 01ff\n");
+    let kept = tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "a b", "--if-absent", "--long"]);
+    assert!(kept.contains("URI:") && kept.contains("public"), "{kept}");
     let export = ["key", "export", "--label", "a b", "--format", "uri", "--pin-source", "my pin", "--json"];
     let pem = tool.json(&export)["text"].as_str().expect("text").to_owned();
     let (label, der) = der::pem::decode_vec(pem.as_bytes()).expect("PEM");
@@ -393,7 +397,7 @@ fn a_key_file_names_the_private_key_and_the_file_of_the_pin_but_not_the_pin() {
 fn ml_dsa_and_ml_kem_seeds_in_pkcs8_are_imported() {
     let Some(tool) = Tool::new() else { return };
     for (label, key_type) in [("ml-dsa-44", "ML-DSA-44"), ("ml-kem-512", "ML-KEM-512")] {
-        let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/formats/tests/samples/lamps");
+        let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../client/formats/tests/samples/lamps");
         tool.ok(&format!("key import {samples}/{label}-seed.pem --label {label}"));
         assert!(tool.ok(&format!("object list --label {label}")).contains(key_type));
     }
@@ -550,6 +554,24 @@ fn a_wrong_signature_is_not_valid() {
 }
 
 #[test]
+fn a_verification_without_a_login_says_that_the_key_is_not_authenticated() {
+    const WARNING: &str = "the public key is not authenticated";
+    let Some(tool) = Tool::new() else { return };
+    tool.write("message", "hello");
+    tool.ok("key generate --type ec:p256 --label key");
+    tool.signs("key");
+    let verify = "verify message --label key --signature signature";
+    let text = succeed(&mut tool.without_pins(verify));
+    assert!(text.contains("is valid") && text.contains(WARNING), "{text}");
+    let text = tool.ok(verify);
+    assert!(text.contains("is valid") && !text.contains(WARNING), "{text}");
+    // The log says so to users of other programs.
+    tool.write("logged", "[log]\nlevel = 'info'\n");
+    let text = succeed(tool.without_pins(verify).env("JETON_CONF", tool.file("logged")));
+    assert!(text.contains("public objects are not authenticated before a login"), "{text}");
+}
+
+#[test]
 fn hashes_and_random_bytes_come_from_the_module() {
     let Some(tool) = Tool::new() else { return };
     tool.write("abc", "abc");
@@ -660,4 +682,36 @@ fn another_module_is_administered_the_same_way() {
     }
     assert!(softhsm("object list").contains("RSA 2048"));
     softhsm("pin change --new-pin another");
+}
+
+#[test]
+fn the_first_mistakes_are_answered_with_the_next_step() {
+    let Some(tool) = Tool::empty() else { return };
+    for (line, tip) in [
+        ("init --label a", "jeton token init"),
+        ("export --label a", "jeton key export"),
+        ("show", "jeton object show"),
+        ("key delete --label a", "jeton object delete"),
+        ("key show --label a", "jeton object show"),
+        ("cert delete", "jeton object delete"),
+    ] {
+        says(tool.fails(2, line), format!("'{tip}'"));
+    }
+    // Similar letters are still proposed.
+    says(tool.fails(2, "tokn list"), "'token'");
+    says(
+        tool.fails(1, "token list --module softhsm"),
+        "unknown module \"softhsm\"; known are jeton, softhsm2, nss",
+    );
+    says(tool.fails(10, "token list --module ./absent.so"), "absent.so");
+    says(tool.fails(2, &["token", "init", "--label", ""]), "a label has 1 to 32 bytes");
+    says(
+        tool.fails(3, "agent status --socket absent"),
+        "no agent listens at absent: `systemctl status jeton-agent.socket`",
+    );
+    tool.ok("token init --label web");
+    tool.ok("token init --label vpn");
+    let several = tool.fails(2, "object list");
+    says(&several, "several tokens; choose one with --token, --serial or --slot: ");
+    assert!(several.contains("web") && several.contains("vpn"), "{several}");
 }

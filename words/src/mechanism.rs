@@ -188,6 +188,8 @@ const LIST: &[MechanismWord] = &[
     with(M::HASH_ML_DSA_SHA3_512, Shape::SignContext),
     with(M::HASH_ML_DSA_SHAKE128, Shape::SignContext),
     with(M::HASH_ML_DSA_SHAKE256, Shape::SignContext),
+    plain(M::JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN),
+    with(M::JETON_COMPOSITE_ML_DSA, Shape::SignContext),
     plain(M::SLH_DSA_KEY_PAIR_GEN),
     with(M::SLH_DSA, Shape::SignContext),
     with(M::HASH_SLH_DSA, Shape::HashSignContext),

@@ -133,9 +133,8 @@ fn directory() -> PathBuf {
 }
 
 fn token_file(tokens: &Path) -> PathBuf {
-    let files = std::fs::read_dir(tokens).expect("the directory").map(|entry| entry.expect("a file").path());
-    let mut files = files.filter(|path| path.extension().is_some_and(|extension| extension == "jeton"));
-    files.next().expect("a token file")
+    let own = std::fs::read_dir(tokens).expect("the directory").next().expect("a token").expect("an entry");
+    own.path().join(own.file_name()).with_extension("jeton")
 }
 
 fn objects_per_thread() -> usize {
@@ -146,7 +145,8 @@ fn objects_per_thread() -> usize {
 /// also opens and closes these files.
 fn back_up() {
     let tokens = PathBuf::from(std::env::var_os("JETON_DIR").expect("the token directory"));
-    for entry in std::fs::read_dir(tokens).expect("the directory") {
+    let own = token_file(&tokens);
+    for entry in std::fs::read_dir(own.parent().expect("a directory")).expect("the directory") {
         // A journal may be gone by now. One byte is enough, because closing the file would already
         // drop locks of fcntl(2).
         let file = std::fs::File::open(entry.expect("a file").path());

@@ -10,9 +10,11 @@
 #[macro_use]
 mod common;
 
+use std::ffi::c_void;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::spawn;
 
@@ -145,15 +147,22 @@ fn draw_always(list: &'static CK_FUNCTION_LIST) {
     });
 }
 
-/// Starts threads that draw random numbers and end. The generator has a state for each thread.
+/// Starts threads that draw random numbers and end. The generator has a state for each thread. They
+/// are no threads of Rust: the runtime of this program has a lock that each of those takes, and a
+/// child would wait for it at its end if a thread held it at the fork.
 fn start_threads(list: &'static CK_FUNCTION_LIST) {
+    extern "C" fn draw(list: *mut c_void) -> *mut c_void {
+        let list = unsafe { &*list.cast::<CK_FUNCTION_LIST>() };
+        let session = open_one(list);
+        call!(list.C_GenerateRandom(session, [0; 32].as_mut_ptr(), 32));
+        call!(list.C_CloseSession(session));
+        null_mut()
+    }
     until_done(|| {
-        let draw = || {
-            let session = open_one(list);
-            call!(list.C_GenerateRandom(session, [0; 32].as_mut_ptr(), 32));
-            call!(list.C_CloseSession(session));
-        };
-        spawn(draw).join().expect("a thread");
+        let mut thread = 0;
+        let argument = std::ptr::from_ref(list).cast_mut().cast();
+        assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null(), draw, argument) }, 0);
+        assert_eq!(unsafe { libc::pthread_join(thread, null_mut()) }, 0);
     });
 }
 

@@ -340,12 +340,12 @@ fn a_child_neither_uses_nor_keeps_the_connection_of_its_parent() {
 /// description.
 fn locked() -> [bool; 2] {
     let directory = std::env::var_os("JETON_DIR").expect("the directory");
-    let files =
-        std::fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("a file").path());
-    let files: Vec<_> = files.collect();
+    let entries = std::fs::read_dir(directory).expect("the directory").flatten();
+    let mut tokens = entries.map(|entry| entry.path().join(entry.file_name()));
+    let token = tokens.find(|token| token.with_extension("jeton").exists()).expect("a token");
     ["jeton", "jeton-shm"].map(|extension| {
-        let path = files.iter().find(|path| path.extension().is_some_and(|found| found == extension));
-        let file = std::fs::File::options().read(true).write(true).open(path.expect("a file"));
+        let path = token.with_extension(extension);
+        let file = std::fs::File::options().read(true).write(true).open(path);
         let file = std::os::fd::OwnedFd::from(file.expect("a file"));
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as i16;

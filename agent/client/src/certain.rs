@@ -1,5 +1,5 @@
-//! What is certain without asking the agent: an `Init` function that succeeded before, and the
-//! length of a signature.
+//! What is certain without asking the agent: an `Init` function that succeeded before, the length
+//! of a signature, and the end of a search.
 //!
 //! An `Init` function whose outcome is certain is not sent: it travels with the next call of its
 //! session. It is certain if the same call succeeded in this session before, and the application
@@ -27,6 +27,9 @@ pub struct Certain {
     ciphers: [Option<AeadScheme>; 2],
     /// Whether the last signature that began is a one-time password.
     signs_password: bool,
+    /// The state of the application in which the last search found its last object: then it has no
+    /// memory at the agent.
+    searched: Option<u64>,
 }
 
 /// An `Init` function that succeeded.
@@ -40,8 +43,15 @@ struct Known {
     signature: Option<usize>,
 }
 
+/// The longest call that waits. [`wire::MAX_CALLS`] of them leave room in the first buffer of a
+/// connection for a call with PINs or a key, so that these do not stay where the buffer was.
+const LONGEST: usize = 512;
+
 /// The position of the signature operation.
 const SIGN: usize = 1;
+
+/// The bit of an active search.
+const SEARCH: u16 = 1 << 12;
 
 /// The position of a message-based encryption. A decryption follows.
 const MESSAGES: usize = 8;
@@ -68,13 +78,18 @@ fn begins(call: &Call<'_>) -> Option<usize> {
 
 impl Certain {
     /// Returns the outcome of a call if it is certain. An `Init` function then waits for the next
-    /// call. `certainty` changes whenever such a function may have another outcome, and `active`
-    /// has a bit for each active operation.
+    /// call. The end of a search is certain if it found its last object, and the session has no
+    /// other operation. `certainty` changes whenever such a function may have another outcome, and
+    /// `active` has a bit for each active operation.
     pub fn answer(&mut self, call: &Call<'_>, certainty: u64, active: u16) -> Option<Outcome<'static>> {
         if let Call::C_Sign { out: OutputRoom::Length, .. } = call {
             let (session, data, out) = ((), (), Data::default());
             let result = Signed::Bytes(self.known[SIGN].signature.filter(|_| self.waits(SIGN))?);
             return Some(Outcome::C_Sign { result, session, data, out });
+        }
+        if let Call::C_FindObjectsFinal { .. } = call {
+            let is_alone = active == SEARCH && self.waiting.is_empty() && self.searched == Some(certainty);
+            return is_alone.then_some(Outcome::C_FindObjectsFinal { result: (), session: () });
         }
         let operation = begins(call)?;
         self.call.clear();
@@ -82,7 +97,8 @@ impl Certain {
         let known = &self.known[operation];
         let is_free = active >> operation & 1 == 0 && !self.waits(operation);
         let holds = known.certainty == certainty && known.call == self.call;
-        if !is_free || !holds || self.waiting.len() + 1 == wire::MAX_CALLS {
+        let fits = self.waiting.len() + 1 < wire::MAX_CALLS && self.call.len() <= LONGEST;
+        if !is_free || !holds || !fits {
             return None;
         }
         self.waiting.push((operation, std::mem::take(&mut self.call)));
@@ -182,9 +198,15 @@ impl Certain {
         }
         self.note_form(call);
         match call {
+            Call::C_FindObjectsInit { .. } => self.searched = None,
             Call::C_MessageEncryptInit { mechanism, .. } => self.ciphers[0] = mechanism.info.aead(),
             Call::C_MessageDecryptInit { mechanism, .. } => self.ciphers[1] = mechanism.info.aead(),
             _ => {}
+        }
+        if let (Call::C_FindObjects { out, .. }, Outcome::C_FindObjects { result, .. }) = (call, outcome)
+            && (*result as u64) < *out
+        {
+            self.searched = Some(certainty);
         }
         if let (
             Call::C_Sign { out: OutputRoom::Length, .. },

@@ -1,8 +1,9 @@
 //! `libjeton_client.so`: the functions of PKCS#11, carried out by `jeton-agent`.
 //!
-//! The module has no crypto library, no store and no configuration but the place of the agent. It
-//! has three layers: [`certain`] answers what needs no agent, [`once`] sends each call exactly
-//! once, and [`transport`] has the connections. `docs/agent.md` describes it.
+//! The module has no crypto library, no store and no configuration but the place of the agent and
+//! the level of its log. It has three layers: [`certain`] answers what needs no agent, [`once`]
+//! sends each call exactly once, and [`transport`] has the connections. `docs/agent.md` describes
+//! it.
 
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 #![allow(clippy::missing_safety_doc, reason = "the contract of PKCS#11 holds for every exported function")]
@@ -16,6 +17,11 @@ use jeton_abi::Hooks;
 mod answer;
 mod attributes;
 mod certain;
+#[cfg(feature = "split")]
+mod client;
+#[cfg(feature = "split")]
+mod group;
+mod log;
 mod numbers;
 mod once;
 mod remote;
@@ -25,12 +31,20 @@ mod system;
 mod timed;
 mod transport;
 
+#[cfg(feature = "split")]
+pub use client::Client;
 pub use remote::Remote;
 
+/// The token that the functions call.
+#[cfg(not(feature = "split"))]
+type Called = Remote;
+#[cfg(feature = "split")]
+type Called = Client;
+
 jeton_abi::module!(
-    Remote,
+    Called,
     Hooks {
-        new: Remote::default,
+        new: Called::default,
         register,
         prepare: || Ok(()),
         hold: || (),

@@ -29,9 +29,13 @@ use crate::transport::{Deadline, Linked, Pool, RETRY};
 use recovery::{Copied, Login};
 
 mod recovery;
+#[cfg(feature = "split")]
+mod split;
 
 /// The longest pause before a call is sent again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The greatest length of a serial number (`CK_TOKEN_INFO`).
+const SERIAL: usize = 16;
 /// How often a call with a PIN is sent at most. Each agent that gets it may keep it.
 const PIN_SENDS: u32 = 3;
 
@@ -208,6 +212,10 @@ impl Application {
         let session = &mut *session;
         let certainty = self.certainty.load(Ordering::Acquire);
         if let Some(certain) = session.certain.answer(call, certainty, session.state.operations) {
+            if matches!(certain, Outcome::C_FindObjectsFinal { .. }) {
+                // The next request has another generation, which ends the search.
+                session.fail();
+            }
             return take(certain).map_err(|Malformed| Error::DeviceError);
         }
         let taken = |answer: Answer<'_>| take_outcome(answer, take);
@@ -591,7 +599,9 @@ fn take_outcome<T>(answer: Answer<'_>, take: impl FnOnce(Outcome<'_>) -> Taken<T
 /// Takes the handle and the serial number of a new session.
 fn opened(answer: Answer<'_>) -> Taken<Result<(u64, Vec<u8>)>> {
     match (answer.outcome, answer.kept) {
-        (Ok(Outcome::C_OpenSession { result, .. }), Some(serial)) => Ok(Ok((result.0, serial.to_vec()))),
+        (Ok(Outcome::C_OpenSession { result, .. }), Some(serial)) if serial.len() <= SERIAL => {
+            Ok(Ok((result.0, serial.to_vec())))
+        }
         (Ok(_), _) => Err(Malformed),
         (Err(error), _) => Ok(Err(error)),
     }

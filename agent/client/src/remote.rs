@@ -8,6 +8,8 @@ use std::convert::Infallible;
 use std::time::Instant;
 
 use jeton_agent_wire::call::{Asked, Data, Found, Further, Here, MAX_HANDLES, OutputRoom};
+#[cfg(feature = "split")]
+use jeton_agent_wire::split::{Ask, Told as SplitTold};
 use jeton_agent_wire::{Call, Malformed, Outcome};
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed, Started};
@@ -36,6 +38,30 @@ use crate::once::{Application, Taken};
 /// The token that an agent has.
 #[derive(Default)]
 pub struct Remote(Application);
+
+#[cfg(feature = "split")]
+impl Remote {
+    /// Returns whether `C_Initialize` succeeded.
+    pub fn is_started(&self) -> bool {
+        self.0.pool.is_open()
+    }
+
+    /// Returns whether the agent answers.
+    pub fn is_answered(&self) -> bool {
+        self.0.is_answered()
+    }
+
+    /// Asks for a step of a split key: see [`Application::ask`].
+    pub fn ask<T>(
+        &self,
+        session: SessionHandle,
+        ask: Ask<'_>,
+        end: Instant,
+        take: impl FnOnce(SplitTold<'_>) -> Taken<T>,
+    ) -> Result<T> {
+        self.0.ask(session, ask, end, take)
+    }
+}
 
 /// Where the results of a call go.
 #[derive(Default)]

@@ -16,17 +16,27 @@ use jeton_words::error::{Error, Result};
 use jeton_words::general::Threads;
 
 use address::Address;
-use connection::{Connection, Lost, is_final};
-use limits::{ATTEMPT, LEAST};
+use connection::{Connection, is_closed, is_final};
+use limits::{Attempt, LEAST};
 
-use crate::system;
 use crate::timed::TimedMutex;
+use crate::{log, system};
 
 mod address;
 pub mod connection;
 mod limits;
 #[cfg(feature = "tls")]
 mod tls;
+
+#[cfg(feature = "split")]
+pub use address::Split;
+pub use limits::ATTEMPT;
+
+/// Returns the section `[split]`.
+#[cfg(feature = "split")]
+pub fn split(parameters: Option<&str>) -> Result<Option<Split>> {
+    Split::find(parameters).map_err(|error| refuse(&error))
+}
 
 /// The time between two attempts to connect.
 pub const RETRY: Duration = Duration::from_millis(20);
@@ -35,8 +45,6 @@ const PROBE: Duration = Duration::from_millis(200);
 /// How many times as long as others a call may take that derives or unwraps a key, or initialises a
 /// token.
 const SLOW: u32 = 10;
-/// The greatest number of characters of a reason on standard error.
-const LINE: usize = 1024;
 /// Connections that are kept for the next call. More are closed after their call.
 const KEPT: usize = 64;
 
@@ -129,8 +137,18 @@ enum Failure {
 
 impl Failure {
     fn of(address: &Address, error: &io::Error) -> Self {
-        let reason = format!("{address:?}: {error}");
-        if is_final(error) { Self::Refused(reason) } else { Self::Lost(reason) }
+        let advice = match (address, error.kind()) {
+            (Address::Unix(_), io::ErrorKind::PermissionDenied) => {
+                "; the user of this process has to be in the group of the socket"
+            }
+            _ => "",
+        };
+        let reason = format!("{address}: {error}{advice}");
+        match error {
+            error if is_final(error) => Self::Refused(reason),
+            error if is_closed(error) => Self::Closed(reason),
+            _ => Self::Lost(reason),
+        }
     }
 
     /// Returns the failure of the two that is more likely to pass.
@@ -156,10 +174,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pool {
     /// Connects to the first agent that answers. The first `C_Initialize` of a process does not
-    /// wait, so that a missing agent shows at once.
+    /// wait for an agent that is missing, so that this shows at once.
     pub fn start(&self, parameters: Option<&str>, threads: Threads) -> Result<()> {
-        let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
-        let once = ATTEMPT * addresses.len() as u32;
+        let (addresses, patience, level) =
+            Address::all(parameters, threads).map_err(|error| refuse(&error))?;
+        log::start(level);
         let is_first = {
             let mut link = lock(&self.link);
             let before = std::mem::take(&mut *link);
@@ -177,8 +196,8 @@ impl Pool {
             };
             before.epoch == 0 && !system::is_child()
         };
-        let (time, turn) = if is_first { (Duration::ZERO, once) } else { (patience, patience) };
-        let linked = self.connect(time, turn).map_err(|failure| refuse(failure.reason()))?;
+        let time = if is_first { Duration::ZERO } else { patience };
+        let linked = self.connect(time, patience).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
         Ok(())
@@ -223,6 +242,13 @@ impl Pool {
         }
         let left = deadline.left();
         self.take_within(left, left).map_err(|failure| self.failed(&failure))
+    }
+
+    /// Returns a connection if the agent answers now. It does not wait for an agent that has ended,
+    /// because another one goes on.
+    #[cfg(feature = "split")]
+    pub fn take_now(&self, most: Duration) -> Result<Linked<'_>> {
+        self.take_within(Duration::ZERO, most).map_err(|failure| self.failed(&failure))
     }
 
     /// Returns a connection if an agent answers now. `None` if none does: what ends without an
@@ -285,7 +311,7 @@ impl Pool {
             }
             (link.addresses[link.at].clone(), link.epoch)
         };
-        let joined = self.join(&address, end);
+        let joined = self.join(&address, Attempt::brief(end));
         if matches!(joined, Err(Failure::Busy(_))) {
             return;
         }
@@ -300,7 +326,9 @@ impl Pool {
     /// Connects to an agent, the one that answered last first, and joins the application there. If
     /// the agent does not know the application, a new one begins. Tries at least once, unless no
     /// agent has answered for the time that a call waits: then calls fail at once, and one of them
-    /// tries after each [`PROBE`]. Its attempts and those of other threads take the time `turn`.
+    /// tries after each [`PROBE`]. Waits for an agent that does not answer for the time `time`. Its
+    /// attempts and those of other threads, and an agent that is busy or ends, have the time
+    /// `turn`.
     /// Returns the reason of a failure.
     fn connect(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Failure> {
         let start = Instant::now();
@@ -320,7 +348,12 @@ impl Pool {
                 Err(failure) => failure,
             };
             drop(guard);
-            if is_away || matches!(failure, Failure::Refused(_)) || start.elapsed() >= time {
+            let time = match failure {
+                Failure::Refused(_) => Duration::ZERO,
+                Failure::Busy(_) | Failure::Closed(_) => turn,
+                Failure::Lost(_) => time,
+            };
+            if is_away || start.elapsed() >= time {
                 return Err(failure);
             }
             thread::sleep(RETRY);
@@ -339,8 +372,14 @@ impl Pool {
         let count = addresses.len();
         for (tried, at) in (first..first + count).map(|at| at % count).enumerate() {
             let now = Instant::now();
-            let share = end.saturating_duration_since(now) / (count - tried) as u32;
-            match self.link_to(&addresses[at], now + share.max(LEAST)) {
+            let left = count - tried;
+            let share = end.saturating_duration_since(now) / left as u32;
+            let mut attempt = Attempt::brief(now + share.max(LEAST));
+            if left == 1 {
+                // Another connection would be the last one in the queue of the agent.
+                attempt.step = Duration::MAX;
+            }
+            match self.link_to(&addresses[at], attempt) {
                 Ok(line) => {
                     let mut link = lock(&self.link);
                     (link.at, link.lost, link.tried) = (at, None, None);
@@ -365,29 +404,29 @@ impl Pool {
         Err(failure)
     }
 
-    fn link_to(&self, address: &Address, end: Instant) -> Result<Line, Failure> {
-        if let Some(line) = self.join(address, end)? {
+    fn link_to(&self, address: &Address, attempt: Attempt) -> Result<Line, Failure> {
+        if let Some(line) = self.join(address, attempt)? {
             return Ok(line);
         }
         // The agent has ended, or is another one.
         let (user, single) = (system::user(), lock(&self.link).single);
         let request = Request::Start { version: wire::VERSION, single };
-        match Self::ask_first(address, &request, end)? {
+        match Self::ask_first(address, &request, attempt)? {
             (connection, Some((name, longest))) => Ok(self.begun(connection, name, longest, user)),
-            _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
+            _ => Err(Failure::Lost(format!("{address}: an answer of another protocol"))),
         }
     }
 
     /// Joins the application. `None` if the agent does not know it. If this process had another
     /// user, the agent answers with the name of a new application.
-    fn join(&self, address: &Address, end: Instant) -> Result<Option<Line>, Failure> {
+    fn join(&self, address: &Address, attempt: Attempt) -> Result<Option<Line>, Failure> {
         let (name, epoch) = {
             let link = lock(&self.link);
             (link.name, link.epoch)
         };
         let (Some(application), user) = (name, system::user()) else { return Ok(None) };
         let request = Request::Join { version: wire::VERSION, application };
-        Ok(match Self::ask_first(address, &request, end)? {
+        Ok(match Self::ask_first(address, &request, attempt)? {
             (connection, Some((name, longest))) if name == application => {
                 Some(Line { connection, epoch, longest })
             }
@@ -401,20 +440,20 @@ impl Pool {
     fn ask_first(
         address: &Address,
         request: &Request<'_>,
-        end: Instant,
+        attempt: Attempt,
     ) -> Result<(Connection, Option<(Name, u64)>), Failure> {
-        let lost = |lost: Lost| match Failure::of(address, &lost.error) {
-            Failure::Lost(reason) if lost.is_closed() => Failure::Closed(reason),
-            failure => failure,
-        };
-        let mut connection = Connection::open(address, end).map_err(|error| Failure::of(address, &error))?;
-        let started = match connection.ask_briefly(request, end).map_err(lost)? {
+        let failed = |error| Failure::of(address, &error);
+        let mut connection = Connection::open(address, attempt).map_err(failed)?;
+        let started = match connection.ask_first(request, attempt).map_err(|lost| failed(lost.error))? {
+            Reply::Started { version, .. } if version != wire::VERSION => {
+                return Err(Failure::Refused(wire::wrong_version(wire::VERSION, version)));
+            }
             Reply::Started { application, longest, .. } if longest >= wire::MIN_LONGEST => {
                 Some((application, longest))
             }
             Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
             Reply::Busy => {
-                let reason = format!("{address:?}: no room for another connection of this client");
+                let reason = format!("{address}: no room for another connection of this client");
                 return Err(Failure::Busy(reason));
             }
             _ => None,
@@ -479,8 +518,6 @@ impl Drop for Linked<'_> {
 /// Says on standard error why there is no agent: the code of `C_Initialize` does not.
 fn refuse(reason: &str) -> Error {
     // The agent's words go to a terminal, and a pipe takes a short line as a whole.
-    let is_plain = |c: &char| *c == ' ' || c.is_ascii_graphic();
-    let reason: String = reason.chars().filter(is_plain).take(LINE).collect();
-    system::say(&format!("libjeton_client: no agent: {reason}\n"));
+    system::say(&format!("libjeton_client: no agent: {}\n", log::plain(reason)));
     Error::GeneralError
 }

@@ -2,14 +2,18 @@
 
 mod fake;
 
-use std::sync::atomic::AtomicUsize;
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::Duration;
 
 use fake::*;
 use jeton_agent_wire::call::{Found, Length, OutputRoom, Told};
-use jeton_agent_wire::{Call, Outcome};
+use jeton_agent_wire::{self as wire, Answer, Call, Outcome, State};
 use jeton_client::Remote;
 use jeton_secret::Secret;
 use jeton_words::asynchronous::{AsyncFunction, Completed};
@@ -17,6 +21,7 @@ use jeton_words::attribute::AttributeView;
 use jeton_words::cipher::AeadScheme;
 use jeton_words::derive::{Additional, Connection, Derived};
 use jeton_words::error::{Error, Result};
+use jeton_words::general::Threads;
 use jeton_words::hash::Hash;
 use jeton_words::id::{AttributeType, MechanismType, ObjectHandle, SessionHandle, SlotId};
 use jeton_words::mechanism::{Mechanism, find};
@@ -27,6 +32,9 @@ use jeton_words::session::{Access, SessionInfo};
 use jeton_words::template::Template;
 use jeton_words::tls::{Randoms, TlsPrf};
 use jeton_words::token::{Attributes, Function, Room, Token};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
+use serde_bytes::Bytes;
 
 fn mechanism(id: MechanismType, params: Params) -> Mechanism {
     Mechanism { info: find(id).expect("a mechanism"), params }
@@ -436,6 +444,61 @@ fn an_init_function_that_succeeded_before_travels_with_the_next_call() {
 }
 
 #[test]
+fn a_search_that_is_alone_ends_with_the_next_request() {
+    let searching = |others: u16| {
+        move |call: &Call<'_>, _| match call {
+            Call::C_FindObjectsInit { .. } => {
+                let init = Outcome::C_FindObjectsInit { result: (), session: (), template: () };
+                answer_with_active(Ok(init), 1 << 12 | others)
+            }
+            Call::C_FindObjects { .. } => {
+                let out = Found(vec![ObjectHandle(1)]);
+                let found = Outcome::C_FindObjects { result: 1, session: (), out };
+                answer_with_active(Ok(found), 1 << 12 | others)
+            }
+            Call::C_FindObjectsFinal { .. } => {
+                answer_with_active(Ok(Outcome::C_FindObjectsFinal { result: (), session: () }), others)
+            }
+            _ => honest(call),
+        }
+    };
+    let search = |fake: &Fake, session, room| {
+        fake.remote.find_init(session, &Template(Vec::new())).expect("a search");
+        assert_eq!(fake.remote.find(session, &mut vec![ObjectHandle(0); room]), Ok(1));
+    };
+    let calls = |generation, function| Got::Calls(5, generation, vec![function]);
+    let [init, find] = [Function::C_FindObjectsInit, Function::C_FindObjects];
+    let asked = |fake: &Fake, session| {
+        fake.got();
+        fake.remote.find_final(session).expect("an answer");
+        fake.got().len()
+    };
+    let fake = Fake::start(searching(0), || true);
+    let session = fake.open();
+    fake.got();
+    for generation in [0, 1] {
+        search(&fake, session, 2);
+        assert_eq!(fake.remote.find_final(session), Ok(()));
+        assert_eq!(fake.got(), [calls(generation, init), calls(generation, find)]);
+    }
+    // Without a search, the agent says that there is none.
+    assert_eq!(asked(&fake, session), 1);
+    // There may be more objects, which have memory at the agent.
+    search(&fake, session, 1);
+    assert_eq!(asked(&fake, session), 1);
+    // A call in another session may have ended it.
+    search(&fake, session, 2);
+    let other = fake.open();
+    fake.remote.destroy_object(other, ObjectHandle(2)).expect("an object");
+    assert_eq!(asked(&fake, session), 1);
+    // A signature goes on.
+    let fake = Fake::start(searching(1 << 1), || true);
+    let session = fake.open();
+    search(&fake, session, 2);
+    assert_eq!(asked(&fake, session), 1);
+}
+
+#[test]
 fn a_call_that_only_reads_is_sent_again_in_the_next_generation() {
     let lose = |call: &Call<'_>, generation| match call {
         Call::C_Sign { .. } | Call::C_DestroyObject { .. } if generation == 0 => Act::Close,
@@ -451,6 +514,50 @@ fn a_call_that_only_reads_is_sent_again_in_the_next_generation() {
     fake.got();
     assert_eq!(fake.remote.destroy_object(session, object), Err(Error::DeviceError));
     assert_eq!(fake.got(), [Got::Calls(5, 0, vec![Function::C_DestroyObject])]);
+}
+
+/// Reads a message; `None` at the end.
+fn message(from: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; wire::HEADER];
+    from.read_exact(&mut bytes).ok()?;
+    let len = u32::from_le_bytes(bytes[..].try_into().expect("a header")) as usize;
+    bytes.resize(wire::HEADER + len, 0);
+    from.read_exact(&mut bytes[wire::HEADER..]).ok().map(|()| bytes)
+}
+
+/// A process that ends before it reads a request has not carried it out.
+#[test]
+fn a_request_that_was_not_read_is_sent_again_also_if_it_changes_something() {
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    let fake = Fake::start(|call, _| honest(call), || true);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("proxy");
+    let (listener, agent) = (UnixListener::bind(&path).expect("a socket"), fake.address());
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let agent = agent.trim_start_matches("unix:").to_owned();
+            thread::spawn(move || {
+                let mut agent = UnixStream::connect(agent).expect("the agent");
+                // Waits for a request, and reads nothing.
+                while recv(&client, &mut [0], RecvFlags::PEEK).is_ok() {
+                    if IS_ENDING.swap(false, SeqCst) {
+                        return;
+                    }
+                    let Some(request) = message(&mut client) else { return };
+                    agent.write_all(&request).expect("the agent");
+                    client.write_all(&message(&mut agent).expect("an answer")).expect("the client");
+                }
+            });
+        }
+    });
+    let remote = Remote::default();
+    let parameters = format!("agent = 'unix:{}'", path.display());
+    remote.start(Some(&parameters), Threads::Allowed).expect("an application");
+    let session = remote.open_session(SlotId(1), Access::ReadWrite, false).expect("a session");
+    fake.got();
+    IS_ENDING.store(true, SeqCst);
+    assert_eq!(remote.destroy_object(session, ObjectHandle(1)), Ok(()));
+    assert_eq!(fake.got(), [Got::Join, Got::Calls(5, 0, vec![Function::C_DestroyObject])]);
 }
 
 #[test]
@@ -566,5 +673,77 @@ fn a_length_that_is_refused_is_not_noted() {
             assert_eq!(fake.remote.sign(session, b"data", Output::Length), Err(Error::DeviceError));
             assert!(!fake.got().is_empty());
         }
+    }
+}
+
+#[test]
+fn an_agent_passes_no_descriptor_whose_close_could_take_an_hour() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("agent");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    if !jeton_agent_system::take_no_descriptors(&listener) {
+        // Linux before 6.16 does not have this.
+        return;
+    }
+    let hostile = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let _ = stream.read(&mut [0; 64]);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut passed = SendAncillaryBuffer::new(&mut space);
+        let descriptor = [stream.as_fd()];
+        assert!(passed.push(SendAncillaryMessage::ScmRights(&descriptor)));
+        sendmsg(&stream, &[IoSlice::new(&[1])], &mut passed, SendFlags::NOSIGNAL)
+    });
+    let parameters = format!("agent = {{ address = 'unix:{}', timeout-seconds = 1 }}", path.display());
+    assert_eq!(Remote::default().start(Some(&parameters), Threads::Allowed), Err(Error::GeneralError));
+    assert_eq!(hostile.join().expect("a thread"), Err(Errno::PERM));
+}
+
+#[test]
+fn a_serial_number_is_no_longer_than_that_of_a_token() {
+    for (len, outcome) in [(16, Ok(())), (17, Err(Error::DeviceError))] {
+        let opens = move |call: &Call<'_>, _| match call {
+            Call::C_OpenSession { .. } => {
+                let (slot, access, asynchronous) = ((), (), ());
+                let result = SessionHandle(5);
+                let outcome = Ok(Outcome::C_OpenSession { result, slot, access, asynchronous });
+                let (serial, mut bytes) = ([b'1'; 17], Vec::new());
+                let kept = Some(Bytes::new(&serial[..len]));
+                wire::append(&Answer { outcome, state: State::default(), kept }, &mut bytes)
+                    .expect("an answer");
+                Act::Answer(bytes)
+            }
+            call => honest(call),
+        };
+        let fake = Fake::start(opens, || true);
+        let opened = fake.remote.open_session(SlotId(1), Access::ReadWrite, false);
+        assert_eq!(opened.map(drop), outcome, "{len}");
+    }
+}
+
+/// A long one would move a PIN of its call to another buffer.
+#[test]
+fn a_long_init_function_travels_alone() {
+    let encrypts = |call: &Call<'_>, _| match call {
+        Call::C_EncryptInit { .. } => {
+            let (result, session, mechanism, key) = ((), (), (), ());
+            answer(Ok(Outcome::C_EncryptInit { result, session, mechanism, key }))
+        }
+        call => honest(call),
+    };
+    for (len, is_long) in [(400, false), (600, true)] {
+        let fake = Fake::start(encrypts, || true);
+        let session = fake.open();
+        let (hash, mgf, label) = (Hash::Sha256, Hash::Sha256, vec![1; len].into());
+        let oaep = mechanism(MechanismType::RSA_PKCS_OAEP, Params::Oaep { hash, mgf, label });
+        for _ in 0..2 {
+            let begun = fake.remote.encrypt_init(session, (&oaep).into(), ObjectHandle(1));
+            assert_eq!(begun, Ok(()), "{len}");
+        }
+        fake.got();
+        assert_eq!(fake.remote.set_pin(session, b"1234", b"5678"), Err(Error::FunctionNotSupported));
+        let mut calls = vec![Function::C_EncryptInit, Function::C_SetPIN];
+        calls.drain(..usize::from(is_long));
+        assert_eq!(fake.got(), [Got::Calls(5, 0, calls)], "{len}");
     }
 }

@@ -2,18 +2,20 @@
 
 mod fake;
 
+use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Barrier;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fake::*;
 use jeton_agent_wire::call::{Found, MAX_HANDLES};
 use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::status::{administrator, status};
 use jeton_agent_wire::{Call, Outcome};
 use jeton_client::Remote;
 use jeton_words::asynchronous::{AsyncFunction, Started};
@@ -268,15 +270,80 @@ fn a_signal_does_not_start_the_time_again() {
         assert!(outcome == Err(io::ErrorKind::WouldBlock) && time < LIMIT, "{outcome:?} after {time:?}");
     }
     // A connection to an agent whose queue is full.
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("agent");
-    let listener = UnixListener::bind(&path).expect("a socket");
-    // SAFETY: a socket that listens.
-    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
-    let _first = UnixStream::connect(&path).expect("a place in the queue");
-    let parameters = format!("agent = {{ address = 'unix:{}' }}", path.display());
+    let queue = Full::new();
+    let parameters = queue.parameters(PATIENCE);
     let (outcome, time) = disturbed(|| Remote::default().start(Some(&parameters), Threads::Allowed));
     assert!(outcome == Err(Error::GeneralError) && time < LIMIT, "{outcome:?} after {time:?}");
+}
+
+/// An agent with room for no other connection.
+struct Full {
+    directory: tempfile::TempDir,
+    listener: UnixListener,
+    _first: UnixStream,
+}
+
+impl Full {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("agent");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        // SAFETY: a socket that listens.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        let _first = UnixStream::connect(&path).expect("a place in the queue");
+        Self { directory, listener, _first }
+    }
+
+    fn parameters(&self, seconds: u64) -> String {
+        let path = self.directory.path().join("agent");
+        format!("agent = {{ address = 'unix:{}', timeout-seconds = {seconds} }}", path.display())
+    }
+
+    fn accept(&self) -> UnixStream {
+        self.listener.accept().expect("a connection").0
+    }
+}
+
+#[test]
+fn the_first_application_waits_for_an_agent_that_is_there() {
+    /// Longer than a silent agent has if there are others.
+    const LATE: Duration = Duration::from_secs(3);
+    const ENDS: usize = 20;
+    let slow: [fn(&Full); 3] = [
+        |agent| {
+            thread::sleep(LATE);
+            drop(agent.accept());
+        },
+        // Its process ends before it answers, again and again.
+        |agent| (0..=ENDS).for_each(|_| drop(agent.accept())),
+        |agent| {
+            let (_first, second) = (agent.accept(), agent.accept());
+            thread::sleep(LATE);
+            serve(second, &Mutex::default(), &Behaviour::default());
+        },
+    ];
+    thread::scope(|scope| {
+        for (number, is_late) in slow.into_iter().enumerate() {
+            scope.spawn(move || {
+                let agent = Full::new();
+                let start = Instant::now();
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        is_late(&agent);
+                        while let Ok((stream, _)) = agent.listener.accept() {
+                            scope.spawn(|| serve(stream, &Mutex::default(), &Behaviour::default()));
+                        }
+                    });
+                    let remote = Remote::default();
+                    let started = remote.start(Some(&agent.parameters(30)), Threads::Allowed);
+                    let stopped = remote.stop();
+                    // SAFETY: a socket that listens: the other thread accepts no longer.
+                    unsafe { libc::shutdown(agent.listener.as_raw_fd(), libc::SHUT_RDWR) };
+                    assert_eq!((started, stopped), (Ok(()), Ok(())), "{number} after {:?}", start.elapsed());
+                });
+            });
+        }
+    });
 }
 
 /// What derives or unwraps a key, or initialises a token, has ten times as long as other calls.
@@ -402,4 +469,25 @@ fn the_batches_of_a_search_have_one_deadline() {
     assert!(batches <= 2, "{batches}");
     // Another call has its own.
     assert_eq!(fake.remote.find(session, &mut handles), Ok(MAX_HANDLES));
+}
+
+#[test]
+fn an_administrator_does_not_wait_for_a_silent_agent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let silent = directory.path().join("agent");
+    let _silent = UnixListener::bind(administrator(&silent)).expect("a socket");
+    // This one has no room for the connection either.
+    let full = Full::new();
+    let busy = directory.path().join("busy");
+    fs::rename(full.directory.path().join("agent"), administrator(&busy)).expect("a socket");
+    thread::scope(|scope| {
+        for socket in [silent, busy] {
+            scope.spawn(move || {
+                let start = Instant::now();
+                let kind = status(&socket).map_err(|error| error.kind()).map(drop);
+                assert_eq!(kind, Err(io::ErrorKind::TimedOut), "{socket:?}");
+                assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+            });
+        }
+    });
 }

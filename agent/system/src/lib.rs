@@ -1,7 +1,9 @@
 //! What the agent asks of Linux that no safe library offers: who is at the other end of a socket,
-//! a socket of another process, and a limit of the heap. The agent itself has no unsafe code.
+//! a socket of another process, and a limit of the heap. The agent itself has no unsafe code. Its
+//! client module uses [`take_no_descriptors`].
 
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,27 +100,68 @@ pub fn return_memory() {
     };
 }
 
+/// Keeps all descriptors but the first three from the programs that this process starts. Its own
+/// parent may have left some open, and systemd passes sockets.
+pub fn keep_descriptors() -> io::Result<()> {
+    const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
+    // SAFETY: the call takes numbers, and closes nothing now.
+    let outcome = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes no descriptors from the peers of a socket, and of those that it accepts. Otherwise a peer
+/// passes one whose last close takes an hour (SO_LINGER), and closes its own. Returns whether the
+/// kernel does so: Linux 6.16 is the first.
+pub fn take_no_descriptors(socket: &impl AsRawFd) -> bool {
+    /// Not in libc yet.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let no: libc::c_int = 0;
+    // SAFETY: the kernel reads the number, which has this length.
+    let outcome = unsafe {
+        let from = (&raw const no).cast();
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, from, len)
+    };
+    outcome == 0
+}
+
 /// The first descriptor of a socket that systemd passes.
 const FIRST_PASSED: RawFd = 3;
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Returns the socket that systemd passes to this process (sd_listen_fds(3)), at the first call. A
-/// peer of a TCP socket would be a user of this host.
-pub fn passed_socket() -> Result<Option<UnixListener>, String> {
+/// Returns the sockets that systemd passes to this process (sd_listen_fds(3)), at the first call:
+/// at most `most` Unix sockets, and one of TCP. A peer of the latter is no user of this host, so it
+/// is never a socket of clients.
+pub fn passed_sockets(most: u32) -> Result<(Vec<UnixListener>, Option<TcpListener>), String> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     if number("LISTEN_PID") != Some(std::process::id()) || IS_TAKEN.swap(true, Ordering::Relaxed) {
-        return Ok(None);
+        return Ok((Vec::new(), None));
     }
-    let is_one = number("LISTEN_FDS") == Some(1);
-    // SAFETY: only borrowed, and the number of no descriptor is an error of the calls.
-    let socket = unsafe { BorrowedFd::borrow_raw(FIRST_PASSED) };
-    if !is_one
-        || sockopt::socket_domain(socket) != Ok(AddressFamily::UNIX)
-        || sockopt::socket_type(socket) != Ok(SocketType::STREAM)
-        || sockopt::socket_acceptconn(socket) != Ok(true)
-    {
-        return Err("LISTEN_FDS: systemd has to pass one Unix socket (ListenStream=/PATH)".to_owned());
+    let wrong = || {
+        format!(
+            "LISTEN_FDS: systemd has to pass one to {most} Unix sockets (ListenStream=/PATH), and at most one of TCP"
+        )
+    };
+    let count = number("LISTEN_FDS").filter(|count| (1..=most + 1).contains(count)).ok_or_else(wrong)?;
+    let passed = FIRST_PASSED..FIRST_PASSED + count.cast_signed();
+    let (mut local, mut hosts) = (Vec::new(), Vec::new());
+    for descriptor in passed {
+        // SAFETY: only borrowed, and the number of no descriptor is an error of the calls.
+        let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let is_listener = sockopt::socket_type(socket) == Ok(SocketType::STREAM)
+            && sockopt::socket_acceptconn(socket) == Ok(true);
+        match sockopt::socket_domain(socket) {
+            Ok(AddressFamily::UNIX) if is_listener => local.push(descriptor),
+            Ok(AddressFamily::INET | AddressFamily::INET6) if is_listener => hosts.push(descriptor),
+            _ => return Err(wrong()),
+        }
     }
-    // SAFETY: an open socket, and nothing else uses it: another call returns above.
-    Ok(Some(unsafe { UnixListener::from_raw_fd(FIRST_PASSED) }))
+    if local.is_empty() || local.len() > most as usize || hosts.len() > 1 {
+        return Err(wrong());
+    }
+    // SAFETY: open sockets, and nothing else uses them: another call returns above.
+    let local = local.into_iter().map(|descriptor| unsafe { UnixListener::from_raw_fd(descriptor) });
+    // SAFETY: the same.
+    let host = hosts.first().map(|descriptor| unsafe { TcpListener::from_raw_fd(*descriptor) });
+    Ok((local.collect(), host))
 }

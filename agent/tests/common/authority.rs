@@ -8,8 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
-use jeton_pki::issuer::{Issuer, Order, Revoked, profile};
+use jeton_ca::certificate::{Holder, Role, self_signed_tbs};
+use jeton_ca::issuer::{Issuer, Order, Revoked, profile};
+use jeton_pki::signer::{Signer, assemble};
 use x509_cert::der::pem::{LineEnding, encode_string};
 use x509_cert::ext::pkix::CrlReason;
 

@@ -9,6 +9,7 @@ pub use std::fs::{self, File};
 pub use std::io::{Read, Write};
 use std::ops::Deref;
 pub use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 pub use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 pub use std::process::{self, Command, Stdio};
@@ -24,7 +25,7 @@ pub use jeton_agent_wire::status::status;
 pub use jeton_child::Child;
 pub use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
 pub use jeton_peers::{Known, PIN, SO_PIN, initialise};
-pub use rustix::process::{Pid, Signal, kill_process};
+pub use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 pub use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -110,7 +111,11 @@ impl Agent {
         if rules.exists() {
             command.arg("--rules").arg(rules);
         }
+        // Its own group is that of its processes.
         let mut child = command
+            .process_group(0)
+            .arg("--administrators")
+            .arg(rustix::process::getgid().as_raw().to_string())
             .arg("--socket")
             .arg(&socket)
             .arg("--state")
@@ -139,13 +144,55 @@ impl Agent {
         *self = Self::try_start(&directory, &name, &more).expect("an agent");
     }
 
-    /// Stops the agent, and waits until it stands still.
+    /// Stops all processes of the agent, and waits until they stand still.
     pub fn stop(&self) {
-        self.signal(Signal::STOP);
-        let stat = format!("/proc/{}/stat", self.child.id());
+        self.signal_all(Signal::STOP);
         until("the agent does not stop", || {
-            fs::read_to_string(&stat).is_ok_and(|state| state.contains(") T "))
+            self.processes().iter().all(|process| {
+                let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+                stat.is_ok_and(|state| state.contains(") T "))
+            })
         });
+    }
+
+    /// Returns the processes of the agent, the front first.
+    pub fn processes(&self) -> Vec<u32> {
+        let mut all = vec![self.child.id()];
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten()
+        {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+        all
+    }
+
+    /// Returns the workers.
+    pub fn workers(&self) -> Vec<u32> {
+        self.parts("worker")
+    }
+
+    /// Returns the processes of the agent with this first argument.
+    pub fn parts(&self, part: &str) -> Vec<u32> {
+        let is_part = |process: &u32| {
+            let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            command.ends_with(format!("\0{part}\0").as_bytes())
+        };
+        self.processes().into_iter().filter(is_part).collect()
+    }
+
+    /// Returns a figure of `/proc/PID/status`, as `VmHWM` in KiB, of all processes of the agent.
+    pub fn figure(&self, name: &str) -> usize {
+        let of_process = |process: u32| {
+            let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.split_whitespace().next()?.parse::<usize>().ok()
+        };
+        self.processes().into_iter().filter_map(of_process).sum()
+    }
+
+    /// Sends a signal to all processes of the agent.
+    pub fn signal_all(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.child), signal).expect("a process");
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -164,9 +211,18 @@ impl Agent {
         self.child.id()
     }
 
+    /// Kills all processes of the agent, and waits until they have ended.
     pub fn kill(&mut self) {
+        let all = self.processes();
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let has_ended = |process: &u32| {
+            // No process may wait for one whose parent has ended.
+            let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        until("a process of the agent does not end", || all.iter().all(has_ended));
     }
 
     /// Returns whether the agent has not ended.
@@ -179,6 +235,21 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Ends the other threads, also after a failure.
+pub struct Ends<'a>(pub &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns the section of a configuration with an audit log in this directory, and the file.
+pub fn audited(directory: &Path) -> (String, PathBuf) {
+    let file = directory.join("audit.jsonl");
+    (format!("[audit]\nfile = '{}'\n", file.display()), file)
 }
 
 /// Waits until something holds.

@@ -84,7 +84,7 @@ struct Host {
     name: &'static str,
     is_stopped: bool,
     /// The KiB that the agent had at its start.
-    memory: u64,
+    memory: usize,
     /// When the agent last had no more connections than the proxy.
     fitted: Instant,
 }
@@ -158,13 +158,6 @@ fn run(can_mount: bool) {
     assert!(torture.wrong.is_empty(), "{} wrongs", torture.wrong.len());
 }
 
-/// Returns a figure of the memory of a process in KiB. Returns 0 if it has ended.
-fn memory(process: u32, figure: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(figure)?.strip_suffix(" kB"));
-    line.map_or(0, |number| number.trim().parse().expect("a number"))
-}
-
 /// Sends a signal to a process that has not been waited for.
 fn signal(process: u32, signal: Signal) {
     let process = Pid::from_raw(process as i32).expect("a process");
@@ -186,7 +179,10 @@ fn after(milliseconds: u64) -> Instant {
 fn status(socket: &Path) -> Option<Status> {
     let (sender, receiver) = mpsc::channel();
     let socket = socket.to_owned();
-    thread::spawn(move || sender.send(jeton_agent_wire::status::status(&socket)));
+    thread::spawn(move || {
+        // The other end may have given up.
+        let _ = sender.send(jeton_agent_wire::status::status(&socket));
+    });
     receiver.recv_timeout(LIMIT + MARGIN).ok()?.ok()
 }
 
@@ -272,7 +268,7 @@ impl Torture {
             return self.cures.push((after(500), Cure::StartAgent(at)));
         };
         let host = &mut self.hosts[at];
-        host.memory = memory(agent.id(), "VmRSS:");
+        host.memory = agent.figure("VmRSS");
         host.is_stopped = false;
         host.fitted = Instant::now();
         host.agent = Some(agent);
@@ -333,7 +329,8 @@ impl Torture {
         let disk = self.disk.as_ref().filter(|_| !self.has_failed_disk);
         let (length, cure) = match fault {
             Fault::StopAgent => {
-                signal(agent?, Signal::STOP);
+                agent?;
+                host.agent.iter().for_each(|agent| agent.signal_all(Signal::STOP));
                 host.is_stopped = true;
                 // In one of eight cases longer than a call may take.
                 (if length.is_multiple_of(8) { 30_000 } else { 2 * length }, Cure::ContinueAgent(at % 2))
@@ -397,7 +394,7 @@ impl Torture {
                     let host = &mut self.hosts[at];
                     host.is_stopped = false;
                     host.fitted = Instant::now();
-                    host.agent.iter().for_each(|agent| signal(agent.id(), Signal::CONT));
+                    host.agent.iter().for_each(|agent| agent.signal_all(Signal::CONT));
                 }
                 Cure::ContinueClient(at) => {
                     self.clients[at].child.iter().for_each(|child| signal(child.id(), Signal::CONT));
@@ -464,7 +461,7 @@ impl Torture {
                 self.start_agent(at);
                 continue;
             }
-            let grown = memory(agent.id(), "VmHWM:").saturating_sub(host.memory);
+            let grown = agent.figure("VmHWM").saturating_sub(host.memory) as u64;
             let status = status(agent.socket());
             // The agent learns a little later than the proxy that a connection is closed.
             if status.as_ref().is_some_and(|status| status.connections <= host.proxy.open() + 1) {
@@ -535,10 +532,9 @@ impl Torture {
             let end = Instant::now() + GONE;
             let rest = loop {
                 let Some(agent) = &self.hosts[at].agent else { break None };
-                // The question is a connection too.
                 let status = status(agent.socket());
                 match status.map(|status| (status.applications, status.sessions, status.connections)) {
-                    Some((0, 0, 1)) => break None,
+                    Some((0, 0, 0)) => break None,
                     rest if Instant::now() > end => break Some(rest),
                     _ => thread::sleep(LOOK / 10),
                 }

@@ -15,6 +15,7 @@ pub mod call;
 pub mod channel;
 pub mod file;
 mod ready;
+pub mod split;
 pub mod status;
 #[cfg_attr(windows, path = "system/windows.rs")]
 #[cfg_attr(not(windows), path = "system/unix.rs")]
@@ -95,6 +96,14 @@ pub enum Request<'a> {
     Applications,
     /// Ends the connections of a client, or of all clients, and makes their tickets void.
     Lock(Option<&'a str>),
+    /// Asks for a step of a split key. An agent without them ends the connection.
+    Split {
+        /// A session on the token.
+        session: u64,
+        /// The step.
+        #[serde(borrow)]
+        ask: split::Ask<'a>,
+    },
 }
 
 /// Orders the requests of an application that open a session: the number of sessions that it got so
@@ -155,6 +164,8 @@ pub enum Reply<'a> {
     /// To [`Request::Resume`] with the ticket of the client that the peer was before: the ticket
     /// has logged in, and this one takes its place.
     Renewed(#[serde(borrow)] &'a Bytes),
+    /// To [`Request::Split`].
+    Split(#[serde(borrow)] Result<split::Told<'a>, Error>),
 }
 
 /// The number of bytes of a length.
@@ -170,6 +181,15 @@ impl Malformed {
     pub const fn unless(condition: bool) -> Result<(), Self> {
         if condition { Ok(()) } else { Err(Self) }
     }
+}
+
+/// Says which of both programs is too old, by the versions of the protocol that they speak.
+pub fn wrong_version(module: u16, agent: u16) -> String {
+    let older = if module < agent { "module" } else { "agent" };
+    format!(
+        "the client module speaks version {module} of the protocol and the agent version {agent}: \
+         update the {older}, or start its program again"
+    )
 }
 
 /// Starts a frame: room for the length.

@@ -105,26 +105,33 @@ impl Tls {
         Ok(())
     }
 
-    fn read_with(&mut self, buffer: &mut [u8], flags: Flags) -> io::Result<usize> {
+    /// Reads what the peer said, from the socket at most once. Fails with `none` if the bytes of
+    /// the socket are only a part of TLS: the peer may send such parts for ever, so the caller
+    /// looks at its limits of time.
+    fn read_with(&mut self, buffer: &mut [u8], flags: Flags, none: io::ErrorKind) -> io::Result<usize> {
+        match self.connection.reader().read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
+        }
         self.socket.flags = flags;
-        loop {
-            match self.connection.reader().read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.fetch()?,
-                outcome => return outcome,
-            }
+        self.fetch()?;
+        match self.connection.reader().read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(none.into()),
+            outcome => outcome,
         }
     }
 }
 
 impl Read for Tls {
+    /// Fails with [`io::ErrorKind::Interrupted`] if another attempt may have something.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_with(buffer, WAIT)
+        self.read_with(buffer, WAIT, io::ErrorKind::Interrupted)
     }
 }
 
 impl Stream for Tls {
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_with(buffer, NOW)
+        self.read_with(buffer, NOW, io::ErrorKind::WouldBlock)
     }
 
     fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {

@@ -324,7 +324,7 @@ fn the_figures_of_an_agent_are_no_answer_to_a_client() {
         assert!(!is_bounded_value::<Reply<'_>>(&[bytes(&reply), applications.clone()].concat()));
     }
     let status = |clients: u64| [&[0; 4][..], &list(clients, [])].concat();
-    assert!(is_bounded_value::<Status>(&[&status(0)[..], &[0; 3]].concat()));
+    assert!(is_bounded_value::<Status>(&[&status(0)[..], &[0; 21]].concat()));
     assert!(!is_bounded_value::<Status>(&status((1 << 16) + 1)));
 }
 

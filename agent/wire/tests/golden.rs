@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use jeton_agent_wire::call::{Asked, Data, Found, Here, Length, OutputRoom, Told};
+use jeton_agent_wire::call::{Asked, Data, Found, Here, Length, OutputRoom, Told as Shown};
+use jeton_agent_wire::split::{Ask, Told};
 use jeton_agent_wire::{Answer, Call, Outcome, Reply, Request, State, VERSION, append, decode};
 use jeton_words::error::Error;
 use jeton_words::id::{AttributeType, MechanismType, ObjectHandle, SlotId};
@@ -38,6 +39,14 @@ fn requests_have_the_bytes_of_version_5() {
     check(&Request::End, &[3]);
     check(&Request::Resume { session: 1, ticket: Bytes::new(b"t") }, &[4, 1, 1, b't']);
     check(&Request::Lock(None), &[7, 0]);
+    check(&Request::Split { session: 300, ask: Ask::Identity }, &[8, 0xac, 2, 0]);
+    let sign = Ask::Sign {
+        share: ObjectHandle(9),
+        message: Bytes::new(b"m"),
+        commitments: vec![(1, Bytes::new(b"c")), (3, Bytes::new(b"d"))],
+    };
+    let golden = [8, 1, 6, 9, 1, b'm', 2, 1, 1, b'c', 3, 1, b'd'];
+    check(&Request::Split { session: 1, ask: sign }, &golden);
 }
 
 /// A client of version 4 starts with the same bytes, and understands the refusal.
@@ -82,15 +91,17 @@ fn calls_have_the_bytes_of_version_5() {
 #[test]
 fn answers_have_the_bytes_of_version_5() {
     check(&Reply::Renewed(Bytes::new(b"t")), &[9, 1, b't']);
+    check(&Reply::Split(Ok(Told::Commitment(Bytes::new(b"c")))), &[10, 0, 5, 1, b'c']);
+    check(&Reply::Split(Err(Error::ArgumentsBad)), &[10, 1, 0]);
     let answer = |outcome| Answer { outcome, state: State { operations: 2, objects: 1 }, kept: None };
     check(&answer(Err(Error::PinIncorrect)), &[1, 43, 2, 1, 0]);
     check(&answer(Err(Error::BufferTooSmall { needed: 64 })), &[1, 7, 64, 2, 1, 0]);
     check(&answer(Ok(Outcome::Cleared)), &[0, 0, 2, 1, 0]);
     let told = vec![
-        Told::Refused(Error::AttributeSensitive),
-        Told::Length(Length::Bytes(9)),
-        Told::Number(3),
-        Told::Template(vec![(AttributeType::LABEL, Told::Bytes(Data(Cow::Borrowed(Bytes::new(b"l")))))]),
+        Shown::Refused(Error::AttributeSensitive),
+        Shown::Length(Length::Bytes(9)),
+        Shown::Number(3),
+        Shown::Template(vec![(AttributeType::LABEL, Shown::Bytes(Data(Cow::Borrowed(Bytes::new(b"l")))))]),
     ];
     let golden = [0, 1, 4, 0, 2, 1, 1, 9, 2, 3, 4, 1, 3, 3, 1, b'l', 2, 1, 0];
     check(&answer(Ok(Outcome::C_GetAttributeValue(told))), &golden);

@@ -109,7 +109,18 @@ const LIBRARY_ROOTS: &[&str] = &[
 /// Returns the file of the known module with this name. Fails if the file is not found. If no known
 /// module has this name, returns the text as a path.
 pub fn library_of(module: &str) -> Result<PathBuf, Error> {
-    let Some(known) = Known::named(module) else { return Ok(module.into()) };
+    let Some(known) = Known::named(module) else {
+        // A file name without a directory is one that the dynamic linker finds.
+        if !module.contains(['/', '.']) {
+            let names: Vec<_> =
+                KNOWN.into_iter().chain(UNPACKAGED).chain([Known::JetonAgent]).map(Known::name).collect();
+            let names = names.join(", ");
+            return Err(Error::Message(format!(
+                "unknown module {module:?}; known are {names}, or the path of a file"
+            )));
+        }
+        return Ok(module.into());
+    };
     known.library().ok_or_else(|| {
         let Row { name, file, variable, .. } = known.row();
         Error::Message(format!(

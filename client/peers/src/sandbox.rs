@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -111,6 +112,9 @@ impl Sandbox {
         let socket = directory.join(SOCKET);
         let mut command = Command::new(agent_program());
         command.arg("--socket").arg(&socket).arg("--state").arg(directory).args(["--exit-idle", "60"]);
+        // Who runs the tests asks what the agent does, too.
+        let group = fs::metadata(directory).map_err(Error::io(directory))?.gid();
+        command.arg("--administrators").arg(group.to_string());
         let rules = directory.join("rules.toml");
         if rules.exists() {
             command.arg("--rules").arg(rules);

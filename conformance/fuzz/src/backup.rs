@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use super::{Error, store};
 use crate::migrate::spliced;
 use crate::source::Source;
-use crate::token::{PIN, SO_PIN, Token};
+use crate::token::{PIN, SO_PIN, Token, paths_in};
 use crate::tool::backup::{self, Header, Identity, Keys, Opened, Output, Protection, Recipient};
 use crate::tool::token_file::{self, Login, Pins, Restore, Role};
 
@@ -189,8 +189,9 @@ impl Backup {
     }
 
     fn remove_tokens(&self) {
-        for entry in fs::read_dir(self.token.tokens()).expect("a directory") {
-            fs::remove_file(entry.expect("an entry").path()).expect("a file");
+        for path in paths_in(&self.token.tokens()) {
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.expect("a file or a directory");
         }
     }
 }

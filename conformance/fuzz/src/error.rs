@@ -25,11 +25,19 @@ impl Cause {
 /// Has the variants of `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug)]
 pub enum Error {
-    TokenFile { what: &'static str, cause: Cause, reason: String },
-    Io { path: PathBuf, source: std::io::Error },
+    TokenFile {
+        what: &'static str,
+        cause: Cause,
+        reason: String,
+    },
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     Format(jeton_formats::Error),
+    #[cfg(feature = "ca")]
+    Ca(jeton_ca::Error),
     Caused(Cause, String),
-    Register { path: PathBuf, source: rusqlite::Error },
     Failed(String),
     Usage(String),
 }
@@ -45,5 +53,12 @@ impl Error {
 impl From<jeton_formats::Error> for Error {
     fn from(error: jeton_formats::Error) -> Self {
         Self::Format(error)
+    }
+}
+
+#[cfg(feature = "ca")]
+impl From<jeton_ca::Error> for Error {
+    fn from(error: jeton_ca::Error) -> Self {
+        Self::Ca(error)
     }
 }

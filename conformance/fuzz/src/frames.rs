@@ -6,12 +6,13 @@ use std::cell::RefCell;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use jeton_agent::Agent;
+use jeton_agent::link::{Answer, Start, ToFront};
+use jeton_agent::office::Front;
 use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
-use jeton_agent::ticket::Tickets;
+use jeton_agent::worker::Worker;
 use jeton_agent_wire::call::Here;
 use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as protocol, Call, Request};
@@ -38,8 +39,22 @@ thread_local! {
 
 struct Fixture {
     token: Token,
-    agent: Arc<Agent>,
+    agent: Arc<Worker>,
     runs: usize,
+}
+
+/// A front that grants everything.
+struct Grants(Arc<Mutex<Weak<Worker>>>);
+
+impl Front for Grants {
+    fn send(&self, message: ToFront) -> bool {
+        if let ToFront::Ask(question, _) = message
+            && let Some(worker) = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        {
+            worker.office.answer(question, Answer::Granted);
+        }
+        true
+    }
 }
 
 /// What a peer sends: bytes, then a part of them again and again, which takes no memory here.
@@ -110,18 +125,17 @@ pub fn read(bytes: &[u8]) {
             let token = Token::new(false);
             // From the start of the agent on, this process has no module of its own.
             token.finalize();
-            let agent = start(&token);
+            let agent = start();
             Fixture { token, agent, runs: 0 }
         });
         *runs += 1;
         if runs.is_multiple_of(RUNS) {
             agent.stop();
             token.write_files();
-            *agent = start(token);
+            *agent = start();
         }
         let sent = Sent::new(&beginning(), &with_handle(bytes, token.nested));
-        let (uid, groups, has_all_groups, unit, process) = (60_000, Vec::new(), true, Unit::None, 0);
-        agent.serve_peer(sent, Peer::User { uid, groups, has_all_groups, unit, process });
+        agent.serve(sent, *runs as u64);
     });
 }
 
@@ -141,9 +155,16 @@ fn with_handle(input: &[u8], handle: u64) -> Vec<u8> {
     input
 }
 
-fn start(token: &Token) -> Arc<Agent> {
-    let tickets = Tickets::open(&token.directory().join("ticket.key")).expect("a key");
-    Agent::start(tickets, Rules::parse(RULES).expect("rules")).expect("an agent")
+fn start() -> Arc<Worker> {
+    let (uid, groups, has_all_groups, unit, process) = (60_000, Vec::new(), true, Unit::None, 0);
+    let peer = Peer::User { uid, groups, has_all_groups, unit, process };
+    let rule = Rules::parse(RULES).expect("rules").verdict(&peer).rule().cloned();
+    let configuration = jeton::config::text().expect("a configuration");
+    let start = Start { client: peer.name(), rule, key: [0; 32], configuration };
+    let front = Arc::<Mutex<Weak<Worker>>>::default();
+    let worker = Worker::start(start, None, None, Grants(Arc::clone(&front))).expect("an agent");
+    *front.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&worker);
+    worker
 }
 
 /// The messages before those of the fuzzer.

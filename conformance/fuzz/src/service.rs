@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cryptoki_sys::*;
 use libloading::Library;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A module. Dropping the value ends its agent.
 pub(crate) enum Service {
@@ -70,7 +71,9 @@ impl Service {
         if let Self::Agent { running, .. } = self
             && let Some(mut agent) = running.take()
         {
-            agent.kill().and_then(|()| agent.wait()).expect("the end of the agent");
+            // It waits until the processes of its clients have ended.
+            kill_process(Pid::from_child(&agent), Signal::TERM).expect("a signal");
+            agent.wait().expect("the end of the agent");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
-use jeton::store::seal::{self, summary};
+use jeton::store::seal::{record, summary};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
@@ -28,7 +28,7 @@ thread_local! {
 /// Alters a token as `bytes` describe and reads it. Also reads `bytes` as a record and as a
 /// summary.
 pub fn read(bytes: &[u8]) {
-    drop((seal::peek(bytes), seal::tag(bytes), summary::Summary::decode(bytes)));
+    drop((record::peek(bytes), record::tag(bytes), summary::Summary::decode(bytes)));
     TOKEN.with_borrow_mut(|token| {
         let mut source = Source::new(bytes);
         token.write_files();

@@ -1,7 +1,6 @@
 //! The token of the runs: keys of many types, with the user logged in. It is restored after a run
 //! that changed it.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
@@ -42,7 +41,7 @@ pub(crate) struct Token {
     service: Service,
     directory: TempDir,
     /// The files in their first state.
-    files: Vec<(OsString, Vec<u8>)>,
+    files: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// Calls a function and panics if it fails.
@@ -70,7 +69,7 @@ impl Token {
     /// Opens a copy of a token's file with the module of this process, or through an agent.
     pub(crate) fn copy_of(file: &Path, service: Service) -> Self {
         let mut token = Self::empty(service);
-        let name = file.file_name().expect("a name").to_owned();
+        let name = PathBuf::from(file.file_name().expect("a name"));
         token.files = vec![(name, fs::read(file).expect("a file"))];
         token.restore();
         token
@@ -117,7 +116,9 @@ impl Token {
             fs::remove_file(path).expect("the file can be removed");
         }
         for (name, bytes) in &self.files {
-            fs::write(self.tokens().join(name), bytes).expect("a file");
+            let path = self.tokens().join(name);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+            fs::write(path, bytes).expect("a file");
         }
     }
 
@@ -262,11 +263,20 @@ fn configure(directory: &Path) {
     }
 }
 
-/// Returns the files of the directory, without lock files.
-fn files(directory: &Path) -> Vec<(OsString, Vec<u8>)> {
-    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
-    let kept = entries.filter(|path| !path.to_string_lossy().ends_with("-lock"));
-    kept.map(|path| (path.file_name().expect("a name").to_owned(), fs::read(path).expect("a file"))).collect()
+/// Returns the files of a token directory and of the tokens' own directories, without lock files.
+fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let all = paths_in(directory)
+        .into_iter()
+        .flat_map(|path| if path.is_dir() { paths_in(&path) } else { vec![path] });
+    let kept = all.filter(|path| !path.to_string_lossy().ends_with("-lock"));
+    let name = |path: &Path| path.strip_prefix(directory).expect("a path in it").to_owned();
+    kept.map(|path| (name(&path), fs::read(path).expect("a file"))).collect()
+}
+
+/// Returns the paths in a directory.
+pub(crate) fn paths_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
 fn pointer(bytes: &[u8]) -> *mut u8 {

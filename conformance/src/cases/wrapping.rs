@@ -1,6 +1,7 @@
 //! "Key management functions": wrapping and unwrapping of keys, also with authenticated data.
 
 use cryptoki_sys::*;
+use jeton_client::names::{CKK_JETON_COMPOSITE_ML_DSA, CKM_JETON_COMPOSITE_ML_DSA};
 use jeton_client::{Arg, Attribute, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::calls::{Calls, TOO_SMALL, listed, message, refused};
@@ -298,6 +299,7 @@ fn private_keys(fixture: &Fixture<'_>, (kind, parameter, key, _): &Wrap) -> Answ
         (Key::Edwards, CKK_EC_EDWARDS, Some(CKM_EDDSA)),
         (Key::Montgomery, CKK_EC_MONTGOMERY, None),
         (Key::MlDsa, CKK_ML_DSA, Some(CKM_ML_DSA)),
+        (Key::Composite, CKK_JETON_COMPOSITE_ML_DSA, Some(CKM_JETON_COMPOSITE_ML_DSA)),
         (Key::SlhDsa, CKK_SLH_DSA, Some(CKM_SLH_DSA)),
         (Key::MlKem, CKK_ML_KEM, None),
     ] {

@@ -1,8 +1,9 @@
 //! One run through the fifteen stages, with a fresh CA and serial numbers from 1.
 
 use der::Encode;
-use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
-use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, now, ocsp_request, profile};
+use jeton_ca::certificate::{Holder, Role, self_signed_tbs};
+use jeton_ca::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, now, ocsp_request, profile};
+use jeton_pki::signer::{Signer, assemble};
 use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::CrlReason;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cryptoki_sys::*;
 use der::Encode;
-use jeton_pki::certificate::Signer;
+use jeton_pki::signer::Signer;
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::Engine;

@@ -3,7 +3,8 @@
 //! number of its row, because its DER may be malformed.
 
 use der::Decode;
-use jeton_pki::{Signed, ocsp_payload};
+use jeton_ca::issuer::ocsp_payload;
+use jeton_pki::Signed;
 use spki::AlgorithmIdentifierRef;
 
 use super::database::Row;

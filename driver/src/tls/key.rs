@@ -13,8 +13,9 @@ use aws_lc_rs::signature::{
 };
 use cryptoki_sys::CKA_EC_PARAMS;
 use der::Encode;
-use jeton_pki::certificate::{self, Holder, Role, Signer};
+use jeton_ca::certificate::{Holder, Role, self_signed_tbs};
 use jeton_pki::key_type::KeyType;
+use jeton_pki::signer::{Signer, assemble};
 use jeton_rustls::Token;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -117,12 +118,12 @@ fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<Cer
     let mut serial = [0; 16];
     let random = SystemRandom::new().fill(&mut serial);
     random.map_err(|Unspecified| Error::InProcess("drawing a serial number"))?;
-    let tbs = certificate::self_signed_tbs(info, &holder, &form, Role::Leaf, DAYS, serial)?;
+    let tbs = self_signed_tbs(info, &holder, &form, Role::Leaf, DAYS, serial)?;
     let scheme = kind.certificate_scheme();
     let Some(signer) = key.choose_scheme(&[scheme]) else {
         return Err(Error::NotAvailable(format!("no mechanism for {scheme:?}")));
     };
-    let certificate = certificate::assemble(&tbs, &form, &signer.sign(&tbs).map_err(failed)?)?;
+    let certificate = assemble(&tbs, &form, &signer.sign(&tbs).map_err(failed)?)?;
     Ok(CertifiedKey::new(vec![certificate.into()], key))
 }
 

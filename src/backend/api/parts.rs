@@ -1,8 +1,10 @@
 //! The numbers of a key: a backend generates them and parses them.
 
+use jeton_crypto::hash_based::HssType;
 use jeton_secret::Secret;
 
 use super::algorithm::{Curve, MlDsa, MlKem, SlhDsa, Stateful};
+use super::composite::Composite;
 
 /// The smallest RSA modulus in bits of a public key. A key of less than 1024 bits can only verify:
 /// its owner is not secure.
@@ -49,6 +51,8 @@ pub enum PairSpec<'a> {
         /// A seed of `3 * set.n()` bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
+    /// Composite ML-DSA. Both components are new.
+    Composite(&'static Composite),
     /// HSS (RFC 8554, SP 800-208). The generation fails with `DataInvalid` if no parameter set has
     /// these types, or if two levels have different hashes.
     Hss {
@@ -72,15 +76,6 @@ pub enum PairSpec<'a> {
         /// The size of the private value in bits. `None` means one bit less than the prime.
         private_bits: Option<usize>,
     },
-}
-
-/// The types of a level of HSS: the numbers of RFC 8554, 4.1 and 5.1, and of SP 800-208, 4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HssType {
-    /// The type of the tree.
-    pub lms: u32,
-    /// The type of its one-time keys.
-    pub ots: u32,
 }
 
 /// The domain parameters of DSA (FIPS 186-4, 4.1): unsigned big-endian integers without leading
@@ -134,6 +129,11 @@ pub enum PublicParts {
         /// PK.seed || PK.root.
         key: Vec<u8>,
     },
+    Composite {
+        set: &'static Composite,
+        ml_dsa: Vec<u8>,
+        traditional: Box<PublicParts>,
+    },
     Dsa {
         group: DsaGroup,
         value: Vec<u8>,
@@ -151,7 +151,7 @@ pub enum PublicParts {
 }
 
 impl PublicParts {
-    /// Returns the bytes of a key that is not made of integers.
+    /// Returns the bytes of a key that is not made of integers or of other keys.
     pub(crate) fn encoded(&self) -> Option<&[u8]> {
         match self {
             Self::Ec { point, .. } => Some(point),
@@ -162,7 +162,7 @@ impl PublicParts {
             | Self::MlKem { key, .. }
             | Self::SlhDsa { key, .. }
             | Self::Stateful { key, .. } => Some(key),
-            Self::Rsa { .. } | Self::Dsa { .. } | Self::Dh { .. } => None,
+            Self::Rsa { .. } | Self::Dsa { .. } | Self::Dh { .. } | Self::Composite { .. } => None,
         }
     }
 }
@@ -210,6 +210,12 @@ pub enum PrivateParts {
         set: SlhDsa,
         /// SK.seed || SK.prf || PK.seed || PK.root.
         key: Secret,
+    },
+    Composite {
+        set: &'static Composite,
+        /// The seed of the ML-DSA key: 32 bytes.
+        seed: Secret,
+        traditional: Box<PrivateParts>,
     },
     Hss {
         types: Vec<HssType>,

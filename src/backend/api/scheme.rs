@@ -79,6 +79,13 @@ pub enum Scheme {
         /// Whether to sign without randomness. A verifier ignores it.
         deterministic: bool,
     },
+    /// Composite ML-DSA (draft-ietf-lamps-pq-composite-sigs). The input is the message.
+    Composite {
+        /// The context. More than 255 bytes fail with `MechanismParamInvalid`.
+        context: Box<[u8]>,
+        /// Whether ML-DSA signs without randomness. A verifier ignores it.
+        deterministic: bool,
+    },
     /// A stateful hash-based signature (SP 800-208). The input is the message.
     Stateful(Stateful),
 }

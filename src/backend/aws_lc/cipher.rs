@@ -1,24 +1,28 @@
 //! The symmetric ciphers: the checks of their parameters, and when each cipher may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
-//! [Blocks] hold back an incomplete block, and the bytes that the end of the message may need. The
-//! others must see the end of the message first: XTS with AES-256, KW, KWP, and [authenticated
-//! ciphers](message) except for the encryption with GCM. `backend/modes` has the modes that this
-//! backend does not take from AWS-LC.
+//! [Blocks](jeton_crypto::modes::Blocks) hold back an incomplete block, and the bytes that the end
+//! of the message may need. The others must see the end of the message first: XTS with AES-256, KW,
+//! KWP, and [authenticated ciphers](message) except for the encryption with GCM. `crypto/` has the
+//! modes that this backend does not take from AWS-LC.
 
 mod blocks;
 mod message;
 mod stream;
 mod xts;
 
+use jeton_crypto::leaf::BlockCipher;
+use jeton_crypto::modes::{Cfb, Ending, Kw, Kwp, Xts};
+
 use self::blocks::{Cbc, Ecb, OneWay};
 use super::ffi::Mode;
-use crate::backend::api::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
-use crate::backend::shared::des3;
-use crate::backend::shared::modes::{
-    BlockCipher, Blocks, Cfb, Ending, Kw, Kwp, Stream, Xts, collected, halves, tagged,
+use crate::backend::api::{
+    Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, KW_IV, KWP_IV, blocks, collected, failure,
+    halves, streamed, way,
 };
-use crate::error::Result;
+use crate::backend::shared::des3;
+use crate::backend::shared::tagged::tagged;
+use crate::error::{Error, Result};
 
 const BLOCK: usize = 16;
 
@@ -29,10 +33,10 @@ impl Ciphers for AllCiphers {
         use CipherScheme as S;
         let cbc = |iv| Cbc::new(key, direction, iv);
         match scheme {
-            S::AesEcb => Blocks::boxed(Ecb::new(key, direction)?, Ending::Whole, direction),
-            S::AesCbc { iv, padded: false } => Blocks::boxed(cbc(iv)?, Ending::Whole, direction),
-            S::AesCbc { iv, padded: true } => Blocks::boxed(cbc(iv)?, Ending::Padded, direction),
-            S::AesCts { iv } => Blocks::boxed(cbc(iv)?, Ending::Stealing, direction),
+            S::AesEcb => blocks(Ecb::new(key, direction)?, Ending::Whole, direction),
+            S::AesCbc { iv, padded: false } => blocks(cbc(iv)?, Ending::Whole, direction),
+            S::AesCbc { iv, padded: true } => blocks(cbc(iv)?, Ending::Padded, direction),
+            S::AesCts { iv } => blocks(cbc(iv)?, Ending::Stealing, direction),
             S::AesCtr { block, bits } => stream::counter(key, block, *bits),
             S::AesOfb { iv } => stream::plain(Mode::Ofb, key, iv, direction),
             S::AesCfb { iv, bits: 1 } => stream::plain(Mode::Cfb1, key, iv, direction),
@@ -40,7 +44,8 @@ impl Ciphers for AllCiphers {
             S::AesCfb { iv, bits: 128 } => stream::plain(Mode::Cfb128, key, iv, direction),
             S::AesCfb { iv, bits } => {
                 let cipher = OneWay::new(key, Direction::Encrypt)?;
-                Ok(Box::new(Stream(Cfb::new(cipher, direction, iv, *bits)?)))
+                let cfb = Cfb::new(cipher, way(direction), iv, *bits);
+                streamed(cfb.ok_or(Error::MechanismParamInvalid)?, direction)
             }
             S::AesXts { tweak } => xts(key, *tweak, direction),
             S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. }
@@ -57,9 +62,13 @@ impl Ciphers for AllCiphers {
             S::Des3Ecb => des3::ecb(key, direction),
             S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
             S::AesKw { iv, padded } => {
-                collected(Kw::new(OneWay::new(key, direction)?, direction, *iv, *padded))
+                let (cipher, iv) = (OneWay::new(key, direction)?, iv.unwrap_or(KW_IV));
+                collected(Kw::new(cipher, way(direction), iv, *padded))
             }
-            S::AesKwp { iv } => collected(Kwp::new(OneWay::new(key, direction)?, direction, *iv)),
+            S::AesKwp { iv } => {
+                let (cipher, iv) = (OneWay::new(key, direction)?, iv.unwrap_or(KWP_IV));
+                collected(Kwp::new(cipher, way(direction), iv))
+            }
             S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),
         }
     }
@@ -83,7 +92,7 @@ fn xts(key: &[u8], mut tweak: [u8; BLOCK], direction: Direction) -> Result<Box<d
     if key.len() == 64 {
         return xts::xts256(key, tweak, direction);
     }
-    OneWay::new(tweak_key, Direction::Encrypt)?.process(std::slice::from_mut(&mut tweak))?;
-    let chain = Xts::new(OneWay::new(data, direction)?, direction, tweak);
-    Blocks::boxed(chain, Ending::Stealing, direction)
+    OneWay::new(tweak_key, Direction::Encrypt)?.process(std::slice::from_mut(&mut tweak)).map_err(failure)?;
+    let chain = Xts::new(OneWay::new(data, direction)?, tweak);
+    blocks(chain, Ending::Stealing, direction)
 }

@@ -5,20 +5,20 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+#[cfg(feature = "rustcrypto")]
+use jeton_crypto::lanes;
+use jeton_crypto::rejection::Rejection;
 use jeton_secret::Secret;
 
 use super::{PROVIDER, elsewhere, ffi, verdict};
 #[cfg(feature = "rustcrypto")]
 use crate::backend::api::Job;
 use crate::backend::api::{
-    Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaPrivate, SHORTEST_RSA,
-    Scheme, Signer, Verifier, output,
+    Encryption, Hash, Leaf, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaPrivate,
+    SHORTEST_RSA, Scheme, Signer, Verifier, failure, hmac_sha256, of_key_size, output,
 };
 #[cfg(feature = "rustcrypto")]
-use crate::backend::lanes;
-#[cfg(feature = "rustcrypto")]
 use crate::backend::rustcrypto::Encoding;
-use crate::backend::shared::rejection::Rejection;
 use crate::error::{Error, Result, require};
 
 /// Sizes in bits of the moduli of private keys. AWS-LC supports at most 16384 bits.
@@ -59,7 +59,7 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
 /// Returns `None` if lanes find no pair of this size.
 #[cfg(feature = "rustcrypto")]
 fn generate_in_lanes(bits: usize) -> Result<Option<(PublicParts, PrivateParts)>> {
-    let Some(primes) = lanes::primes(bits, PROVIDER.random)? else { return Ok(None) };
+    let Some(primes) = lanes::primes(bits, &Leaf(PROVIDER.random)).map_err(failure)? else { return Ok(None) };
     let pair = crate::backend::rustcrypto::rsa_pair(&primes)?;
     let PrivateParts::Rsa(key) = &pair.1 else { return Ok(None) };
     // AWS-LC checks every number against the others. FIPS 186-5, A.1.1: d > 2^(bits / 2).
@@ -102,7 +102,7 @@ impl Private {
             Some(crt) => ffi::Rsa::private(&n, &e, &d, crt)?,
             None => ffi::Rsa::private_no_crt(&n, &e, &d)?,
         };
-        let rejection = Rejection::new(PROVIDER.digest, &parts.d, modulus.len())?;
+        let rejection = Rejection::new(&Leaf(PROVIDER.digest), &parts.d, modulus.len()).map_err(failure)?;
         let key = Self {
             rsa,
             modulus,
@@ -178,7 +178,7 @@ impl PrivateKey for Private {
         require(input.len() == self.modulus.len(), Error::EncryptedDataLenRange)?;
         let mut em = Secret::zeroed(input.len());
         self.decrypt_unpadded(input, &mut em)?.ok_or(Error::EncryptedDataInvalid)?;
-        self.rejection.decode(PROVIDER.macs, input, &em, fits)
+        self.rejection.decode(hmac_sha256(PROVIDER.macs), input, &em, fits).map_err(of_key_size)
     }
 }
 

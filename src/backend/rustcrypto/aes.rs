@@ -2,10 +2,10 @@
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
+use jeton_crypto::leaf::BlockCipher;
 use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 
 use crate::backend::api::Direction;
-use crate::backend::shared::modes::BlockCipher;
 use crate::error::{Error, Result};
 
 /// The length of a block in bytes.
@@ -77,7 +77,7 @@ impl OneWay {
 }
 
 impl BlockCipher<BLOCK> for OneWay {
-    fn process(&mut self, blocks: &mut [Block]) -> Result<()> {
+    fn process(&mut self, blocks: &mut [Block]) -> jeton_crypto::Result<()> {
         match self.direction {
             Direction::Encrypt => self.aes.encrypt(blocks),
             Direction::Decrypt => self.aes.decrypt(blocks),
@@ -85,7 +85,7 @@ impl BlockCipher<BLOCK> for OneWay {
         Ok(())
     }
 
-    fn duplicate(&self) -> Result<Self> {
+    fn duplicate(&self) -> jeton_crypto::Result<Self> {
         Ok(Self { aes: self.aes.clone(), direction: self.direction })
     }
 }

@@ -3,6 +3,7 @@
 use blake2::Blake2b;
 use digest::consts::{U20, U32, U48, U64};
 use digest::{Digest as OneShot, DynDigest, XofFixedWrapper};
+use jeton_crypto::modes::xor;
 use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
@@ -11,7 +12,6 @@ use zeroize::Zeroizing;
 
 use super::failed;
 use crate::backend::api::{Digest, Hash, Hasher, output};
-use crate::backend::shared::modes::xor;
 use crate::error::Result;
 
 /// The SHAKEs, with the one output length that [`Hash`] defines for each.

@@ -1,5 +1,5 @@
 //! The encodings of RSA encryption (RFC 8017, 7): OAEP with a separate hash for the mask, PKCS #1
-//! v1.5, and no encoding. `backend/rejection.rs` decodes PKCS #1 v1.5.
+//! v1.5, and no encoding. `crypto/src/rejection.rs` decodes PKCS #1 v1.5.
 //!
 //! The decrypted bytes are secret, and so is the position of an error in them. The decoding has no
 //! branch on them until the result is known.
@@ -26,7 +26,7 @@ pub(super) fn encode(scheme: &Encryption, input: &[u8], em: &mut [u8]) -> Result
 pub(super) fn decode(scheme: &Encryption, em: &mut [u8], out: &mut [u8]) -> Result<usize> {
     let message = match scheme {
         Encryption::Raw => em,
-        // `backend/rejection.rs` decodes it with implicit rejection.
+        // `crypto/src/rejection.rs` decodes it with implicit rejection.
         Encryption::Pkcs1 => return Err(Error::GeneralError),
         Encryption::Oaep { hash, mgf, label } => Oaep::new(*hash, *mgf, label, em.len())?.decode(em)?,
     };

@@ -5,6 +5,7 @@ use digest::{Digest, FixedOutputReset, KeyInit, Reset, Update};
 use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
 use hmac::SimpleHmacReset;
+use jeton_crypto::modes::xor;
 use md5::Md5;
 use pbkdf2::pbkdf2_hmac;
 use sha1::Sha1;
@@ -17,7 +18,6 @@ use super::cipher::Gcm;
 use super::clean::Clean;
 use super::digest::{Blake2b160, Blake2b256, Blake2b384, Blake2b512};
 use crate::backend::api::{Hash, Mac, MacScheme, Macs, output};
-use crate::backend::shared::modes::xor;
 use crate::error::{Error, Result, require};
 
 pub(super) struct AllMacs;

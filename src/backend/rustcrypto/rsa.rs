@@ -10,6 +10,7 @@ use crypto_bigint::modular::BoxedMontyForm;
 use crypto_bigint::{BoxedUint, CheckedSub, ConcatenatingMul, Gcd, Integer, NonZero, Resize};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
+use jeton_crypto::rejection::Rejection;
 use jeton_secret::Secret;
 use rsa::hazmat::{rsa_decrypt_and_check, rsa_encrypt};
 use rsa::traits::{PrivateKeyParts, PublicKeyParts};
@@ -19,10 +20,9 @@ use zeroize::Zeroizing;
 use super::emsa::Encoding;
 use super::{PROVIDER, eme, failed, random};
 use crate::backend::api::{
-    Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA, Scheme,
-    Signer, Verifier, output,
+    Encryption, Leaf, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA,
+    Scheme, Signer, Verifier, failure, hmac_sha256, of_key_size, output,
 };
-use crate::backend::shared::rejection::Rejection;
 use crate::error::{Error, Result, require};
 
 /// Sizes of generated keys in bits.
@@ -126,7 +126,7 @@ pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
         Some(crt) => with_primes(parts, e, crt)?,
         None => without_primes(parts, e)?,
     };
-    let rejection = Rejection::new(PROVIDER.digest, &parts.d, key.size())?;
+    let rejection = Rejection::new(&Leaf(PROVIDER.digest), &parts.d, key.size()).map_err(failure)?;
     Ok(Arc::new(Private { key, rejection }))
 }
 
@@ -297,7 +297,7 @@ impl PrivateKey for Private {
 
     fn decrypt_pkcs1(&self, input: &[u8], fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
         let em = self.decrypt_unpadded(input)?;
-        self.rejection.decode(PROVIDER.macs, input, &em, fits)
+        self.rejection.decode(hmac_sha256(PROVIDER.macs), input, &em, fits).map_err(of_key_size)
     }
 }
 

@@ -3,10 +3,11 @@
 
 use des::TdesEde3;
 use des::cipher::{Block, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use jeton_crypto::leaf::BlockCipher;
+use jeton_crypto::modes::{Cbc, Ecb, Ending};
 use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 
-use crate::backend::api::{Cipher, Direction};
-use crate::backend::shared::modes::{BlockCipher, Blocks, Cbc, Ecb, Ending};
+use crate::backend::api::{Cipher, Direction, blocks, way};
 use crate::error::{Error, Result};
 
 /// The length of a block in bytes.
@@ -26,7 +27,7 @@ pub fn set_parity(key: &mut [u8]) {
 
 /// Builds a cipher in ECB. Fails with `KeySizeRange` if the key does not have [`KEY`] bytes.
 pub(in crate::backend) fn ecb(key: &[u8], direction: Direction) -> Result<Box<dyn Cipher>> {
-    Blocks::boxed(Ecb(Des3::new(key, direction)?), Ending::Whole, direction)
+    blocks(Ecb(Des3::new(key, direction)?), Ending::Whole, direction)
 }
 
 /// Builds a cipher in CBC. Fails like [`ecb`].
@@ -37,7 +38,7 @@ pub(in crate::backend) fn cbc(
     direction: Direction,
 ) -> Result<Box<dyn Cipher>> {
     let ending = if padded { Ending::Padded } else { Ending::Whole };
-    Blocks::boxed(Cbc::new(Des3::new(key, direction)?, direction, iv), ending, direction)
+    blocks(Cbc::new(Des3::new(key, direction)?, way(direction), iv), ending, direction)
 }
 
 /// The block cipher in one direction. The library wipes the round keys on drop. They are boxed,
@@ -62,7 +63,7 @@ impl Des3 {
 }
 
 impl BlockCipher<BLOCK> for Des3 {
-    fn process(&mut self, blocks: &mut [[u8; BLOCK]]) -> Result<()> {
+    fn process(&mut self, blocks: &mut [[u8; BLOCK]]) -> jeton_crypto::Result<()> {
         let blocks = Block::<TdesEde3>::cast_slice_from_core_mut(blocks);
         match self.direction {
             Direction::Encrypt => self.cipher.encrypt_blocks(blocks),
@@ -71,7 +72,7 @@ impl BlockCipher<BLOCK> for Des3 {
         Ok(())
     }
 
-    fn duplicate(&self) -> Result<Self> {
+    fn duplicate(&self) -> jeton_crypto::Result<Self> {
         Ok(Self { cipher: self.cipher.clone(), direction: self.direction })
     }
 }

@@ -1,80 +1,23 @@
-//! Key pairs on elliptic curves from extra random bits (FIPS 186-5, A.2.1). The private scalar is a
-//! random number that is 64 bits longer than the order, modulo the order minus 1, plus 1.
-//!
-//! The libraries draw numbers until one is below the order (A.2.2). So this file computes the
-//! scalar for all of them, and a library computes the public key.
+//! Key pairs on elliptic curves from extra random bits (FIPS 186-5, A.2.1). Our own cryptography
+//! computes the scalar, and a library the public key.
 
-use jeton_secret::Secret;
-use subtle::{Choice, ConditionallySelectable};
+use jeton_crypto::extra_bits::{EXTRA, scalar};
 
-use crate::backend::api::{Curve, PairSpec, PrivateParts, Provider, PublicParts};
+use crate::backend::api::{PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
-
-const EXTRA: usize = 8;
 
 /// Generates a pair. Fails with `MechanismInvalid` if `spec` is not one of [`PairSpec::Ec`].
 pub(crate) fn generate(spec: &PairSpec<'_>, provider: &Provider) -> Result<(PublicParts, PrivateParts)> {
     let PairSpec::Ec(curve) = *spec else { return Err(Error::MechanismInvalid) };
-    let scalar = scalar(curve, &provider.random.secret(curve.len() + EXTRA)?);
+    let scalar = scalar(curve.order(), &provider.random.secret(curve.len() + EXTRA)?);
     let parts = PrivateParts::Ec { curve, scalar };
     Ok((provider.keys.private(&parts)?.public()?, parts))
-}
-
-fn scalar(curve: Curve, random: &[u8]) -> Secret {
-    let mut modulus = curve.order().to_vec();
-    // The order is odd.
-    modulus[curve.len() - 1] -= 1;
-    let mut scalar = reduced(random, &modulus);
-    let mut carry = 1;
-    for byte in scalar.iter_mut().rev() {
-        let sum = u16::from(*byte) + carry;
-        *byte = sum as u8;
-        carry = sum >> 8;
-    }
-    scalar
-}
-
-/// Returns a number modulo another, with the length of the modulus. The time depends only on the
-/// lengths.
-fn reduced(number: &[u8], modulus: &[u8]) -> Secret {
-    let mut remainder = Secret::zeroed(modulus.len());
-    let mut difference = Secret::zeroed(modulus.len());
-    for byte in number {
-        for bit in (0..8).rev() {
-            let high = shift_in(&mut remainder, byte >> bit & 1);
-            let borrow = subtract(&remainder, modulus, &mut difference);
-            // The doubled remainder is at least the modulus: it has a bit more, or no borrow.
-            let subtracted = Choice::from(high | (1 - borrow));
-            for (byte, other) in remainder.iter_mut().zip(&difference[..]) {
-                byte.conditional_assign(other, subtracted);
-            }
-        }
-    }
-    remainder
-}
-
-/// Doubles a number and adds a bit. Returns the bit that no longer fits.
-fn shift_in(number: &mut [u8], bit: u8) -> u8 {
-    number.iter_mut().rev().fold(bit, |carry, byte| {
-        let high = *byte >> 7;
-        *byte = *byte << 1 | carry;
-        high
-    })
-}
-
-/// Subtracts `right` from `left`, which has the same length. Returns 1 if `right` is larger.
-fn subtract(left: &[u8], right: &[u8], out: &mut [u8]) -> u8 {
-    let bytes = left.iter().zip(right).zip(out).rev();
-    bytes.fold(0, |borrow, ((left, right), out)| {
-        let difference = u16::from(*left).wrapping_sub(u16::from(*right)).wrapping_sub(borrow.into());
-        *out = difference as u8;
-        (difference >> 15) as u8
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::api::Curve;
 
     /// Returns the order plus a small number.
     fn near_order(curve: Curve, difference: i16) -> Vec<u8> {
@@ -94,7 +37,7 @@ mod tests {
         for curve in Curve::ALL {
             let of = |number: &[u8]| {
                 let random = [&vec![0; curve.len() + EXTRA - number.len()][..], number].concat();
-                scalar(curve, &random)
+                scalar(curve.order(), &random)
             };
             let small = |number: u8| [&vec![0; curve.len() - 1][..], &[number]].concat();
             for (number, expected) in [
@@ -122,7 +65,7 @@ mod tests {
                  4019ff5b847b2d17e2251b23bb31dc28a2482470b763cdfc000000000000000000",
             ),
         ] {
-            let scalar = scalar(curve, &vec![0xff; curve.len() + EXTRA]);
+            let scalar = scalar(curve.order(), &vec![0xff; curve.len() + EXTRA]);
             let digits: String = scalar.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(digits, known);
         }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result, require};
 use crate::functions::Module;
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
+use crate::mechanism::field;
 use crate::object::template::Template;
 use crate::object::{Object, public_half};
 use crate::token::Token;
@@ -30,9 +31,12 @@ pub(in crate::functions) fn agree_dh(token: &Token, private: &dyn PrivateKey, pe
         warn!("the prime of a Diffie-Hellman key is not safe: see [policy] any-dh-group");
         return Err(Error::KeyFunctionNotPermitted);
     }
-    require(!peer.is_empty(), Error::MechanismParamInvalid)?;
+    const PEER: &str = "pParameter: the public value";
+    if peer.is_empty() {
+        return Err(field::refused(PEER));
+    }
     private.agree(peer).map_err(|error| match error {
-        Error::DataInvalid => Error::MechanismParamInvalid,
+        Error::DataInvalid => field::refused(PEER),
         other => other,
     })
 }

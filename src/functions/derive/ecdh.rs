@@ -4,8 +4,9 @@ use jeton_secret::Secret;
 
 use super::digest;
 use crate::backend::{PrivateKey, Provider};
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::mechanism::AgreementKdf;
+use crate::mechanism::field;
 use crate::object::key_type::ec;
 use crate::object::make::Cut;
 
@@ -21,13 +22,14 @@ pub(in crate::functions) fn agree(
     wanted: Option<usize>,
 ) -> Result<(Secret, Cut)> {
     let bare = |error| match error {
-        // `MechanismInvalid`: this build lacks the hash of the KDF.
-        Error::DataInvalid | Error::AttributeValueInvalid | Error::MechanismInvalid => {
-            Error::MechanismParamInvalid
-        }
+        Error::DataInvalid | Error::AttributeValueInvalid => field::refused("pPublicData"),
+        // This build lacks the hash of the KDF.
+        Error::MechanismInvalid => field::refused("kdf"),
         other => other,
     };
-    require(!peer.is_empty(), Error::MechanismParamInvalid)?;
+    if peer.is_empty() {
+        return Err(field::refused("pPublicData"));
+    }
     // The point may be bare or in a DER octet string, and a bare point may look like DER. So both
     // forms are tried.
     let secret = private
@@ -36,7 +38,7 @@ pub(in crate::functions) fn agree(
         .map_err(bare)?;
     match kdf {
         None if shared.is_empty() => Ok((secret, Cut::Leading)),
-        None => Err(Error::MechanismParamInvalid),
+        None => Err(field::refused("pSharedData, which CKD_NULL does not take")),
         Some(kdf) => {
             let len = wanted.unwrap_or(secret.len());
             Ok((stretch(provider, kdf, &secret, shared, len).map_err(bare)?, Cut::Not))

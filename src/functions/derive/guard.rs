@@ -14,11 +14,14 @@ use crate::mechanism::rule::{
 use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params, row_of};
 use crate::object::attribute::{self, Default, ObjectTypes};
 use crate::object::bits::Flag;
-use crate::object::required::refused;
+use crate::object::required::{refused, refused_in};
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, strict};
 use crate::token::Token;
+
+/// What the log names as the clause if a template contradicts the key that makes the new one.
+const HIDDEN: &str = "CKA_DERIVE_TEMPLATE, and the rules of keys that cannot be read (docs/keys.md)";
 
 /// The keys of a derivation with the rules for the derived key. The strictest key wins, whether it
 /// is the base key or a key that the parameter names.
@@ -132,7 +135,7 @@ impl<'a> Guard<'a> {
     /// contradicts them.
     pub(super) fn bind(&self, attributes: &mut Attributes) -> Result<()> {
         let inconsistent = |id, is: bool| match is {
-            true => Err(refused(id, Error::TemplateInconsistent)),
+            true => Err(refused(id, Some(1), HIDDEN, Error::TemplateInconsistent)),
             false => Ok(()),
         };
         inconsistent(A::SENSITIVE, self.demand.sensitive && attributes.flag(A::SENSITIVE) == Some(false))?;
@@ -216,7 +219,7 @@ fn keep_hidden(attributes: &mut Attributes, forced: Option<&Value>) -> Result<()
         Some(Value::Template(own)) => {
             let has = |(id, value): &(A, Value)| own.iter().any(|own| own.0 == *id && own.1.equals(value));
             if !hiding.iter().all(has) {
-                return Err(refused(A::DERIVE_TEMPLATE, Error::TemplateInconsistent));
+                return Err(refused_in(attributes, A::DERIVE_TEMPLATE, HIDDEN, Error::TemplateInconsistent));
             }
         }
         _ => attributes.put(A::DERIVE_TEMPLATE, Value::Template(hiding)),
@@ -405,7 +408,7 @@ fn merge(keys: &[&Object]) -> Result<Option<Value>> {
         for (id, value) in forced.iter() {
             match merged.iter().find(|(known, _)| known == id) {
                 Some((_, known)) if known.equals(value) => {}
-                Some(_) => return Err(Error::TemplateInconsistent),
+                Some(_) => return Err(refused(*id, None, HIDDEN, Error::TemplateInconsistent)),
                 None => merged.push((*id, value.duplicate())),
             }
         }
@@ -445,7 +448,9 @@ fn bind_mechanisms(key: &Object, attributes: &mut Attributes) -> Result<()> {
         _ => allowed.clone(),
     };
     let common: Vec<_> = own.into_iter().filter(|mechanism| allowed.contains(mechanism)).collect();
-    require(!common.is_empty(), Error::TemplateInconsistent)?;
+    if common.is_empty() {
+        return Err(refused_in(attributes, A::ALLOWED_MECHANISMS, HIDDEN, Error::TemplateInconsistent));
+    }
     attributes.put(A::ALLOWED_MECHANISMS, Value::Numbers(common));
     Ok(())
 }

@@ -5,6 +5,7 @@ use jeton_secret::Secret;
 use super::{Work, feedback, hmac, parse_len};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
+use crate::mechanism::field;
 use crate::mechanism::{HkdfSalt, Params};
 use crate::object::make;
 use crate::object::template::Template;
@@ -43,7 +44,7 @@ impl Work<'_> {
                 self.wanted.ok_or(Error::TemplateIncomplete)?,
             ),
             false if *extract => Ok(key),
-            false => Err(Error::MechanismParamInvalid),
+            false => Err(field::refused("bExtract, bExpand: both are false")),
         }
     }
 }

@@ -7,6 +7,7 @@ use jeton_secret::Secret;
 use super::{Work, digest};
 use crate::backend::{CipherScheme, Direction};
 use crate::error::{Error, Result, require};
+use crate::mechanism::field;
 use crate::mechanism::{Derivation, Params};
 
 impl Work<'_> {
@@ -36,8 +37,9 @@ impl Work<'_> {
     fn encipher(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
         let mut cipher = self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
         let mut out = Secret::zeroed(scheme.growth().output_len(Direction::Encrypt, data.len()));
-        let written = cipher.update(data, &mut out).map_err(|_| Error::MechanismParamInvalid)?;
-        cipher.finish(&mut out[written..]).map_err(|_| Error::MechanismParamInvalid)?;
+        let wrong_len = |_| field::refused("the length of pData");
+        let written = cipher.update(data, &mut out).map_err(wrong_len)?;
+        cipher.finish(&mut out[written..]).map_err(wrong_len)?;
         Ok(out)
     }
 }
@@ -46,7 +48,9 @@ impl Work<'_> {
 /// one (PKCS#11 3.2, "Extraction of one key from another key").
 fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {
     let bits = value.len() as u64 * 8;
-    require(first < bits, Error::MechanismParamInvalid)?;
+    if first >= bits {
+        return Err(field::refused("CK_EXTRACT_PARAMS: after the last bit of the key"));
+    }
     let mut out = Secret::zeroed(wanted.ok_or(Error::TemplateIncomplete)?);
     require(out.len() <= value.len(), Error::KeySizeRange)?;
     for at in 0..out.len() as u64 * 8 {

@@ -8,6 +8,7 @@ use super::{Additional, Derived, Work, check_received, parse_len, prf_len, prf_s
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
+use crate::mechanism::field;
 use crate::mechanism::sp800_108::{Field, Kdf};
 use crate::mechanism::{MacFunction, Params};
 use crate::object::make::Cut;
@@ -135,7 +136,8 @@ impl Pseudorandom<'_> {
                 (Field::Iteration(_) | Field::Counter(_), None) => {}
                 (Field::Length { segments, number }, _) => {
                     let length = if *segments { lengths.segments } else { lengths.keys };
-                    input.extend(&number.encode(length).ok_or(Error::MechanismParamInvalid)?)?;
+                    let encoded = number.encode(length);
+                    input.extend(&encoded.ok_or_else(|| field::refused("pDataParams: ulWidthInBits"))?)?;
                 }
                 (Field::Bytes(bytes), _) => input.extend(bytes)?,
                 (Field::Key(handle), _) => input.extend(&self.work.other(*handle)?)?,

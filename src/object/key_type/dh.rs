@@ -10,10 +10,10 @@ use super::encoding::{decoded, encoded, integer, named, parameters, part, wrong}
 use super::{Decoded, Encoded, Family, KeyTypeRow};
 use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts, check_group};
 use crate::config::strict::DH_BITS;
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::object::Attributes;
-use crate::object::required::{all_bytes, bytes, put_same, value};
+use crate::object::required::{CONFLICT, all_bytes, bytes, put_same, refused_in, value};
 use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
 use crate::object::value::{Kind, Value, bit_size, unpadded};
 
@@ -29,6 +29,7 @@ pub(super) const FAMILY: Family = Family {
         private: PRIVATE,
         parameters: PARAMETERS,
         uses: &[A::DERIVE],
+        size: A::VALUE_BITS,
         pair_spec,
         public_parts: |attributes| {
             let [prime, base] = all_bytes(attributes, GROUP)?;
@@ -109,7 +110,7 @@ fn put_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts
 /// another number.
 pub(super) fn put_public_value(attributes: &mut Attributes, made: &[u8]) -> Result<()> {
     if attributes.bytes(A::VALUE).is_some_and(|given| unpadded(given) != made) {
-        return Err(Error::TemplateInconsistent);
+        return Err(refused_in(attributes, A::VALUE, CONFLICT, Error::TemplateInconsistent));
     }
     attributes.put(A::VALUE, Value::Bytes(made.into()));
     Ok(())
@@ -119,7 +120,9 @@ pub(super) fn put_public_value(attributes: &mut Attributes, made: &[u8]) -> Resu
 /// `TemplateInconsistent` if the template has another size.
 fn put_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
     let bits = bit_size(&value);
-    require(attributes.number(A::VALUE_BITS).is_none_or(|given| given == bits), Error::TemplateInconsistent)?;
+    if attributes.number(A::VALUE_BITS).is_some_and(|given| given != bits) {
+        return Err(refused_in(attributes, A::VALUE_BITS, CONFLICT, Error::TemplateInconsistent));
+    }
     attributes.put(A::VALUE_BITS, Value::Number(bits));
     attributes.put(A::VALUE, Value::Bytes(value));
     Ok(())

@@ -26,6 +26,7 @@ pub(super) const FAMILY: Family = Family {
         private: PRIVATE,
         parameters: PARAMETERS,
         uses: &[A::SIGN, A::VERIFY],
+        size: A::PRIME,
         pair_spec: |public, _| Ok(PairSpec::Dsa(group(public)?)),
         public_parts: |attributes| {
             let value = unpadded(value(attributes)?).to_vec();

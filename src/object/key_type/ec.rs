@@ -16,8 +16,8 @@ use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::scheme::EdwardsCurve;
 use crate::object::Attributes;
-use crate::object::required::{bytes, key_type, put_same};
-use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::required::{CONFLICT, bytes, key_type, put_same, refused_in};
+use crate::object::rule::{Default, Need, ObjectTypes, fixed, hidden, made};
 use crate::object::value::{Kind, Value, unpadded};
 
 const EC_PUBLIC: ObjectTypes = ObjectTypes::member(3);
@@ -91,12 +91,15 @@ pub(super) const FAMILY: Family = Family {
         fixed(A::EC_PARAMS, Kind::Bytes, PUBLIC, Need::Must, Need::Must),
         made(A::EC_POINT, Kind::Bytes, PUBLIC),
         made(A::EC_PARAMS, Kind::Bytes, PRIVATE),
+        // The standard has no point in a private key. Clients of NSS and OpenSC read one there.
+        fixed(A::EC_POINT, Kind::Bytes, PRIVATE, Need::Never, Need::Never).or(Default::Computed),
         hidden(A::VALUE, Kind::Bytes, PRIVATE, Need::Must),
     ],
 };
 
 /// The columns that the key types have in common, with the DER of RFC 8410.
 const ON_CURVE: KeyTypeRow = KeyTypeRow {
+    size: A::EC_PARAMS,
     pair_spec: |public, _| {
         Ok(match named_curve(public)?.group {
             Group::Ec(curve) => PairSpec::Ec(curve),
@@ -231,10 +234,10 @@ fn private_scalar(parts: PrivateParts) -> Result<(Group, Secret)> {
 fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     let (group, point) = public_point(parts)?;
     if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
-        return Err(Error::TemplateInconsistent);
+        return Err(refused_in(attributes, A::EC_PARAMS, CONFLICT, Error::TemplateInconsistent));
     }
     if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
-        return Err(Error::TemplateInconsistent);
+        return Err(refused_in(attributes, A::EC_POINT, CONFLICT, Error::TemplateInconsistent));
     }
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
     // A DER octet string, for every curve. For Edwards and Montgomery curves, PKCS#11 3.2,
@@ -267,7 +270,7 @@ fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
 
 /// Returns a scalar with leading zeros up to `len` bytes. Fails with `AttributeValueInvalid` if the
 /// scalar without its leading zeros is longer than `len`.
-fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
+pub(super) fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     let digits = unpadded(scalar);
     let mut out = Secret::zeroed(len);
     let start = len.checked_sub(digits.len()).ok_or(Error::AttributeValueInvalid)?;

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, value as number};
 use crate::mechanism::rule::Structure;
 use crate::object::Attributes;
+use crate::object::required::refused_in;
 use crate::object::rule::{Change, Default, Need, ObjectTypes, Rule, fixed, flag, text};
 use crate::object::value::{Kind, Value};
 
@@ -54,20 +55,28 @@ fn check_secret(attributes: &mut Attributes) -> Result<()> {
         attributes.number(id).is_some_and(|number| range.contains(&number))
     };
     let ignored = number::OTP_PARAM_IGNORED..=number::OTP_PARAM_IGNORED;
-    let fits = within(A::OTP_FORMAT, number::OTP_FORMAT_DECIMAL..=number::OTP_FORMAT_DECIMAL)
-        && within(A::OTP_LENGTH, 6..=8)
-        && within(A::OTP_CHALLENGE_REQUIREMENT, ignored.clone())
-        && within(A::OTP_TIME_REQUIREMENT, ignored.clone())
-        && within(A::OTP_PIN_REQUIREMENT, ignored)
-        && within(A::OTP_COUNTER_REQUIREMENT, number::OTP_PARAM_IGNORED..=number::OTP_PARAM_MANDATORY);
+    let ranges = [
+        (A::OTP_FORMAT, number::OTP_FORMAT_DECIMAL..=number::OTP_FORMAT_DECIMAL),
+        (A::OTP_LENGTH, 6..=8),
+        (A::OTP_CHALLENGE_REQUIREMENT, ignored.clone()),
+        (A::OTP_TIME_REQUIREMENT, ignored.clone()),
+        (A::OTP_PIN_REQUIREMENT, ignored),
+        (A::OTP_COUNTER_REQUIREMENT, number::OTP_PARAM_IGNORED..=number::OTP_PARAM_MANDATORY),
+    ];
+    let wrong = ranges.into_iter().find(|(id, range)| !within(*id, range.clone())).map(|(id, _)| id);
     // PKCS#11 3.2, "OTP key objects": YYYYMMDDhhmmss, or empty.
     let time = attributes.bytes(A::OTP_TIME).unwrap_or_default();
-    let fits = fits && (time.is_empty() || time.len() == 14 && time.iter().all(u8::is_ascii_digit));
-    match attributes.bytes(A::OTP_COUNTER).map(<[u8]>::len) {
-        _ if !fits => return Err(Error::AttributeValueInvalid),
-        Some(8) => {}
-        None | Some(0) => attributes.put(A::OTP_COUNTER, Value::Bytes(Secret::zeroed(8))),
-        Some(_) => return Err(Error::AttributeValueInvalid),
+    let is_time = time.is_empty() || time.len() == 14 && time.iter().all(u8::is_ascii_digit);
+    let counter = attributes.bytes(A::OTP_COUNTER).map_or(0, <[u8]>::len);
+    let wrong = wrong
+        .or((!is_time).then_some(A::OTP_TIME))
+        .or((![0, 8].contains(&counter)).then_some(A::OTP_COUNTER));
+    if let Some(id) = wrong {
+        let clause = "OATH HOTP secret key objects; RFC 4226";
+        return Err(refused_in(attributes, id, clause, Error::AttributeValueInvalid));
+    }
+    if counter == 0 {
+        attributes.put(A::OTP_COUNTER, Value::Bytes(Secret::zeroed(8)));
     }
     Ok(())
 }

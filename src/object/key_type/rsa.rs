@@ -39,6 +39,7 @@ pub(super) const FAMILY: Family = Family {
         key_type: KeyType::RSA,
         public: PUBLIC,
         private: PRIVATE,
+        size: A::MODULUS_BITS,
         uses: &[
             A::ENCRYPT,
             A::DECRYPT,

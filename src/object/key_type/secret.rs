@@ -6,7 +6,7 @@ use crate::config::strict::SECRET_LEN;
 use crate::error::Error;
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::rule::Structure;
-use crate::object::required::value;
+use crate::object::required::{refused_in, value};
 use crate::object::rule::{Default, Need, ObjectTypes, fixed};
 use crate::object::value::Kind;
 
@@ -51,7 +51,10 @@ pub(super) const FAMILY: Family = Family {
             // PKCS#11 3.2, "DES3 secret key objects": the parity bits must be correct.
             check_secret: |attributes| match attributes.bytes(A::VALUE).is_none_or(des3::has_parity) {
                 true => Ok(()),
-                false => Err(Error::AttributeValueInvalid),
+                false => {
+                    let clause = "DES3 secret key objects: the parity bits";
+                    Err(refused_in(attributes, A::VALUE, clause, Error::AttributeValueInvalid))
+                }
             },
             check_cipher: Some(|| (CipherScheme::Des3Ecb, 8)),
             ..row(KeyType::DES3, DES3, Structure::PartsWithParity(3))

@@ -9,14 +9,15 @@ use pkcs8::PrivateKeyInfoRef;
 use super::encoding::{decoded, encoded, invalid, octets, part};
 use super::{Decoded, Encoded, KeyTypeRow};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, SlhDsa};
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::object::Attributes;
-use crate::object::required::put_same;
+use crate::object::required::{CONFLICT, CREATING, put_same, refused, refused_in};
 use crate::object::rule::{Need, ObjectTypes, Rule, fixed, hidden, made};
 use crate::object::value::{Kind, Value};
 
 pub(super) const BASE: KeyTypeRow = KeyTypeRow {
+    size: A::PARAMETER_SET,
     put_public: |attributes, parts| {
         put_same(attributes, A::VALUE, parts.encoded().ok_or(Error::KeyTypeInconsistent)?)
     },
@@ -71,6 +72,16 @@ pub(super) const fn rules(public: ObjectTypes, private: ObjectTypes) -> [Rule; 4
     ]
 }
 
+/// Sets the parameter set of a generated key. Fails with `TemplateInconsistent` if the template has
+/// another one.
+pub(super) fn put_set(attributes: &mut Attributes, number: u64) -> Result<()> {
+    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != number) {
+        return Err(refused_in(attributes, A::PARAMETER_SET, CONFLICT, Error::TemplateInconsistent));
+    }
+    attributes.put(A::PARAMETER_SET, Value::Number(number));
+    Ok(())
+}
+
 fn put_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts) -> Result<()> {
     let (number, seed, key) = match parts {
         PrivateParts::MlDsa { set, seed, key } => (number(&MlDsa::ALL, set), seed, key),
@@ -78,10 +89,7 @@ fn put_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts
         PrivateParts::SlhDsa { set, key } => (number(&SlhDsa::ALL, set), None, key),
         _ => return Err(Error::KeyTypeInconsistent),
     };
-    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != number) {
-        return Err(Error::TemplateInconsistent);
-    }
-    attributes.put(A::PARAMETER_SET, Value::Number(number));
+    put_set(attributes, number)?;
     attributes.put(A::VALUE, Value::Bytes(key));
     if let Some(seed) = seed {
         attributes.put(A::SEED, Value::Bytes(seed));
@@ -98,17 +106,22 @@ pub(super) fn expand_seed(
     spec: for<'s> fn(&Attributes, Option<&'s Secret>) -> Result<PairSpec<'s>>,
 ) -> Result<()> {
     let Some(seed) = attributes.bytes(A::SEED).map(Secret::from) else {
-        return if attributes.has(A::VALUE) { Ok(()) } else { Err(Error::TemplateIncomplete) };
+        let missing = || refused(A::VALUE, None, CREATING, Error::TemplateIncomplete);
+        return if attributes.has(A::VALUE) { Ok(()) } else { Err(missing()) };
     };
     let spec = spec(attributes, Some(&seed))?;
-    require(seed.len() == len, Error::AttributeValueInvalid)?;
+    if seed.len() != len {
+        return Err(refused_in(attributes, A::SEED, CREATING, Error::AttributeValueInvalid));
+    }
     let (PrivateParts::MlDsa { key, .. } | PrivateParts::MlKem { key, .. }) =
         with_wiped_frame(|| provider.keys.generate(&spec))?.1
     else {
         return Err(Error::GeneralError);
     };
     match attributes.bytes(A::VALUE) {
-        Some(given) if *given != key[..] => Err(Error::TemplateInconsistent),
+        Some(given) if *given != key[..] => {
+            Err(refused_in(attributes, A::VALUE, CONFLICT, Error::TemplateInconsistent))
+        }
         _ => {
             attributes.put(A::VALUE, Value::Bytes(key));
             Ok(())

@@ -12,7 +12,7 @@ use crate::backend::{HssType, PairSpec, PrivateParts, PublicParts, Stateful};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType};
 use crate::object::Attributes;
-use crate::object::required::{put_same, value};
+use crate::object::required::{CONFLICT, put_same, refused_in, value};
 use crate::object::rule::{Default, Need, ObjectTypes, Rule, fixed, hidden, made};
 use crate::object::value::{Kind, Value};
 
@@ -76,6 +76,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const BASE: KeyTypeRow = KeyTypeRow {
+    size: A::HSS_LMS_TYPES,
     uses: &[A::VERIFY],
     encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
     ..KeyTypeRow::BASE
@@ -107,7 +108,7 @@ fn hss_types(attributes: &Attributes) -> Result<Vec<HssType>> {
     };
     let (lms, ots) = (numbers(A::HSS_LMS_TYPES)?, numbers(A::HSS_LMOTS_TYPES)?);
     if lms.len() != ots.len() || attributes.number(A::HSS_LEVELS) != Some(lms.len() as u64) {
-        return Err(Error::TemplateInconsistent);
+        return Err(refused_in(attributes, A::HSS_LEVELS, CONFLICT, Error::TemplateInconsistent));
     }
     let number = |number: u64| u32::try_from(number).map_err(|_| Error::AttributeValueInvalid);
     lms.iter().zip(ots).map(|(lms, ots)| Ok(HssType { lms: number(*lms)?, ots: number(*ots)? })).collect()

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::store::seal::LONGEST_RECORD;
+use crate::store::seal::record::LONGEST_RECORD;
 
 /// The longest message: a row with a record.
 const LONGEST_MESSAGE: usize = LONGEST_RECORD + (1 << 20);

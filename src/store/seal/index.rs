@@ -10,7 +10,7 @@ use jeton_secret::Secret;
 use siphasher::sip::SipHasher24;
 use smallvec::SmallVec;
 
-use super::format::hmac;
+use super::algorithms::hmac;
 use crate::config::Format;
 use crate::id::AttributeType as A;
 use crate::object::Attributes;

@@ -1,8 +1,9 @@
 //! Looks for damage in the rows and records of a token: all that can be seen without a PIN, and
 //! with the token key every altered record.
 
+use super::record::{self as layout, Kind};
 use super::summary::Summary;
-use super::{self as seal, Kind, TokenKey};
+use super::{TokenKey, pin_record};
 use crate::id::{AttributeType as A, KeyType};
 use crate::object::{Attributes, cnsa2};
 use crate::store::{Change, Header, Inspection, Row};
@@ -33,7 +34,7 @@ impl<'a> Inspector<'a> {
     ) -> Self {
         let pins = [("SO PIN", &header.so.record), ("user PIN", &header.user.record)];
         for (whose, record) in pins.into_iter().filter(|(_, record)| !record.is_empty()) {
-            if seal::pin_cost(record).is_none() {
+            if pin_record::pin_cost(record).is_none() {
                 damage.push(format!("the record of the {whose} is malformed"));
             }
         }
@@ -60,13 +61,13 @@ impl<'a> Inspector<'a> {
     fn wrong_with(&mut self, row: &Row, record: Option<&[u8]>) -> Option<&'static str> {
         let Some(record) = record else { return Some("its record is missing") };
         let Some(kind) = Kind::of(record) else { return Some("its record has an unknown format") };
-        if seal::tag(record) != Some(row.tag) {
+        if layout::tag(record) != Some(row.tag) {
             return Some("its record is not the one that its row names");
         }
         if (kind == Kind::Private) != row.private {
             return Some("its row and its record differ in CKA_PRIVATE");
         }
-        if kind != Kind::Private && seal::peek(record).is_none() {
+        if kind != Kind::Private && layout::peek(record).is_none() {
             return Some("its public attributes are malformed");
         }
         let opened = self.key?.open(&self.header.serial, row.id, record);

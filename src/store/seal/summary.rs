@@ -16,7 +16,7 @@ use jeton_secret::Secret;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::format::hmac;
+use super::algorithms::hmac;
 use super::index::encode;
 use crate::config::Format;
 use crate::error::{Error, Result};

@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::OFlags;
 
+use super::layout;
 use super::rows::read_header;
 use super::schema;
 use super::stamp::{JOURNAL, ROLLBACK, Stamp};
@@ -41,8 +42,9 @@ impl Reader {
     ///
     /// Returns `None` if only SQLite can tell: the file has a write-ahead log with content or a
     /// rollback journal, its header is not in the first pages, it is a symbolic link or has a
-    /// second name, or it changed a moment ago.
+    /// second name, or it changed a moment ago. Also if [`layout::check`] refuses its directory.
     pub(super) fn read(&mut self, path: &Path) -> Option<(Header, Stamp)> {
+        layout::check(path).ok()?;
         // The log is looked up before the file is read: a log that appears later has only newer
         // states.
         let beside = |extension| std::fs::symlink_metadata(path.with_extension(extension));

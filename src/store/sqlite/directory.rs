@@ -8,18 +8,29 @@ use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
 use super::failure::log_io_failure;
-use super::open::EXTENSION;
+use super::layout::{self, EXTENSION};
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
 use crate::store::{descriptors, is_serial, permissions};
 
-/// A file of a token directory that has the name of a token file.
+/// A path below a token directory that may lead to a token file.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
+    name: Name,
     pub(super) path: PathBuf,
-    /// The inode in the directory's entry. For a symbolic link it is the inode of the link.
-    pub(super) inode: u64,
-    /// Whether the name of the file is not a serial number.
-    has_other_name: bool,
+    /// The inode in the directory's entry of a flat file. For a symbolic link it is the inode of
+    /// the link.
+    pub(super) inode: Option<u64>,
+}
+
+/// What a token file is named after. A later one does not replace an earlier one with the same
+/// serial number.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    /// The serial number, which its own directory is named after, too.
+    OwnDirectory,
+    Serial,
+    Other,
 }
 
 impl SqliteStore {
@@ -38,13 +49,16 @@ impl SqliteStore {
     }
 
     /// Returns the token files of a directory, sorted; an empty list if the directory does not
-    /// exist. Files that are named after a serial number come first. So a copy under another name
-    /// does not replace its original.
+    /// exist. Tokens with a directory of their own come first, then flat files that are named after
+    /// a serial number. So a copy under another name does not replace its original.
     pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-        Ok(Self::entries(dir)?.into_iter().map(|entry| entry.path).collect())
+        let paths = Self::entries(dir)?.into_iter().map(|entry| entry.path);
+        // Another process may be making the token of a new directory.
+        Ok(paths.filter(|path| !layout::is_missing(path)).collect())
     }
 
-    /// Like `files`, with the facts that the directory contains about each file.
+    /// Like `files`, with the facts that the directory contains about each file. Also returns the
+    /// path of a file that is missing in its own directory.
     pub(super) fn entries(dir: &Path) -> Result<Vec<Entry>> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
@@ -63,19 +77,31 @@ impl SqliteStore {
                 return Err(Error::DeviceError);
             }
         };
-        let mut files: Vec<_> = entries.flatten().filter_map(|entry| token_file(&entry)).collect();
-        files.sort_unstable_by(|one, other| {
-            let names = || one.path.as_os_str().cmp(other.path.as_os_str());
-            one.has_other_name.cmp(&other.has_other_name).then_with(names)
-        });
+        let mut files: Vec<_> = entries.flatten().filter_map(|entry| token_file(dir, &entry)).collect();
+        files.sort_unstable();
         Ok(files)
     }
 }
 
-/// Returns an entry of the directory that has the name of a token file.
-fn token_file(entry: &DirEntry) -> Option<Entry> {
-    let name = PathBuf::from(entry.file_name());
+impl Entry {
+    /// Returns the token file with this serial number, in its own directory.
+    pub(super) fn own(tokens: &Path, serial: &str) -> Self {
+        Self { name: Name::OwnDirectory, path: layout::path_of(tokens, serial), inode: None }
+    }
+}
+
+/// Returns the token file of an entry of the directory: a file that has the name of a token file,
+/// or the file in a token's own directory.
+fn token_file(dir: &Path, entry: &DirEntry) -> Option<Entry> {
+    let name = entry.file_name();
+    if is_serial(name.as_bytes()) {
+        // A symbolic link is refused when the token is opened, so that the log names it.
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        return if is_file { None } else { Some(Entry::own(dir, name.to_str()?)) };
+    }
+    let name = Path::new(&name);
     let (stem, extension) = (name.file_stem()?, name.extension()?);
-    let file = Entry { path: entry.path(), inode: entry.ino(), has_other_name: !is_serial(stem.as_bytes()) };
+    let named = if is_serial(stem.as_bytes()) { Name::Serial } else { Name::Other };
+    let file = Entry { name: named, path: entry.path(), inode: Some(entry.ino()) };
     (extension == EXTENSION).then_some(file)
 }

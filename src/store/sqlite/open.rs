@@ -1,8 +1,6 @@
 //! Opens and creates token files. Opens a file read-only if the disk is full or the process may not
 //! write the file.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -15,6 +13,7 @@ use tracing::{error, warn};
 use super::commit::replace_content;
 use super::direct::expect_token;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
+use super::layout;
 use super::names::Names;
 use super::reserve;
 use super::schema;
@@ -27,8 +26,6 @@ use crate::store::permissions;
 use crate::store::{Header, descriptors};
 use crate::sync::lock;
 
-/// The extension of a token file.
-pub(super) const EXTENSION: &str = "jeton";
 /// The extension of a token file while it is created.
 const FRESH: &str = "new";
 
@@ -48,19 +45,7 @@ impl Connections {
 impl OpenFile {
     /// Opens a token file. Opens it read-only if the disk is full or the process may not write it.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let look = || -> std::io::Result<()> {
-            let data = std::fs::symlink_metadata(path)?;
-            permissions::check_file(&data)?;
-            // SQLite would use this journal. It would roll the token back, and remove the file that
-            // the journal names.
-            let journal = path.with_extension(ROLLBACK);
-            if std::fs::symlink_metadata(&journal).is_ok() {
-                let name = journal.file_name().unwrap_or_default();
-                return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
-            }
-            expect_token(path)
-        };
-        look().map_err(|reason| log_not_a_token(path, &reason))?;
+        expect_token_file(path).map_err(|reason| log_not_a_token(path, &reason))?;
         // A process that was killed may have left old bytes in the write-ahead log.
         let log = std::fs::symlink_metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
         let opened = match connect(path) {
@@ -136,29 +121,30 @@ impl OpenFile {
         }
     }
 
-    /// Creates a token file with this header. Only its owner may use it. In a shared directory, the
-    /// directory's group may use it too. The file has another name until it is complete. So no
-    /// process sees a partial file, and a crash leaves no token. Returns the path.
+    /// Creates a token file with this header, in a directory of its own. Only its owner may use
+    /// them. In a shared directory, the directory's group may use them too. The file has another
+    /// name until it is complete. So no process sees a partial file, and a crash leaves no token.
+    /// Returns the path.
     pub(super) fn create(dir: &Path, header: &Header) -> Result<PathBuf> {
-        let path = dir.join(&header.serial).with_extension(EXTENSION);
+        let path = layout::path_of(dir, &header.serial);
         let fresh = path.with_extension(FRESH);
         let fail = |reason: &std::io::Error| log_io_failure(&path, "create", reason);
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
+        layout::make_directories(&path).map_err(|reason| fail(&reason))?;
         // SQLite would create a file that every user can read. It gives its journal files the mode
         // of the token file.
-        let mode = permissions::mode_in(dir).map_err(|reason| fail(&reason))?;
-        permissions::open_or_create(&fresh, OFlags::WRONLY | OFlags::EXCL, mode)
-            .map_err(|reason| fail(&reason))?;
-        let named = begin(&fresh, header)
-            .map_err(|reason| log_failure(&path, "create", &reason))
+        let named = permissions::mode_in(dir)
+            .and_then(|mode| permissions::open_or_create(&fresh, OFlags::WRONLY | OFlags::EXCL, mode))
+            .map_err(|reason| fail(&reason))
+            .and_then(|_| begin(&fresh, header).map_err(|reason| log_failure(&path, "create", &reason)))
             .and_then(|()| std::fs::rename(&fresh, &path).map_err(|reason| fail(&reason)));
         if let Err(error) = named {
             // The partial file is useless, and harmless if it cannot be removed. The same holds for
             // SQLite's files beside it.
             file::remove_beside(&fresh, &["", "-journal", "-wal", "-shm"]);
+            layout::remove_empty_directory(&path);
             return Err(error);
         }
-        file::sync_directory_of(&path).map_err(|reason| fail(&reason))?;
+        layout::sync_directories(&path).map_err(|reason| fail(&reason))?;
         Ok(path)
     }
 
@@ -224,6 +210,20 @@ impl OpenFile {
             _ => Ok(()),
         }
     }
+}
+
+/// Fails unless a file can be opened as a token: what its name leads to, and its first page.
+pub(super) fn expect_token_file(path: &Path) -> std::io::Result<()> {
+    permissions::check_file(&std::fs::symlink_metadata(path)?)?;
+    layout::check(path)?;
+    // SQLite would use this journal. It would roll the token back, and remove the file that the
+    // journal names.
+    let journal = path.with_extension(ROLLBACK);
+    if std::fs::symlink_metadata(&journal).is_ok() {
+        let name = journal.file_name().unwrap_or_default();
+        return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
+    }
+    expect_token(path)
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connections> {

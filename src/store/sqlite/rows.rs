@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, ffi};
 
 use super::{FORMAT, OLDEST};
-use crate::store::seal::LONGEST_RECORD;
 use crate::store::seal::index::{LONGEST_KEYS, decode};
+use crate::store::seal::record::LONGEST_RECORD;
 use crate::store::{Change, Header, PinState, Row, Snapshot};
 
 /// The summary of the token; empty if it is longer than any that Jeton writes.

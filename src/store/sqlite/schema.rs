@@ -5,13 +5,15 @@
 //! triggers and views.
 
 use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use crate::store::fork;
-use crate::store::seal::LONGEST_RECORD;
+use crate::store::seal::record::LONGEST_RECORD;
 
 /// The settings of a connection to an untrusted file ("Defense Against The Dark Arts" of SQLite's
 /// manual).
@@ -57,6 +59,25 @@ const LONGEST_ROW: i32 = LONGEST_RECORD as i32 + 1024;
 /// Opens the file at `path`, which may be a URI, with the system calls of this crate. Until
 /// [`lift_limits`], a file costs little time and memory, whatever its pages or its log contain.
 pub(super) fn connect(path: impl AsRef<OsStr>, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = open(path, flags)?;
+    // This reads the schema.
+    harden(&connection)?;
+    Ok(connection)
+}
+
+/// Like [`connect`], for writes that no other process may see. Waits this long until no other
+/// process has the file open; then no other process can open it.
+pub(super) fn connect_alone(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(wait)?;
+    // Before the first read: "Use of WAL Without Shared-Memory" of SQLite's manual. Then the first
+    // read takes a lock that excludes the one of each other connection.
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    harden(&connection)?;
+    Ok(connection)
+}
+
+fn open(path: impl AsRef<OsStr>, flags: OpenFlags) -> rusqlite::Result<Connection> {
     fork::prepare().map_err(|_| {
         let text = "SQLite refuses the system calls of this crate".to_owned();
         rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_MISUSE), Some(text))
@@ -66,8 +87,6 @@ pub(super) fn connect(path: impl AsRef<OsStr>, flags: OpenFlags) -> rusqlite::Re
     connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, statement)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, value)?;
     connection.progress_handler(steps, Some(|| true))?;
-    // This reads the schema.
-    harden(&connection)?;
     Ok(connection)
 }
 

@@ -1,6 +1,7 @@
 //! The tokens of a directory. Finds the token files, and knows the file of each token.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -10,18 +11,21 @@ use tracing::error;
 use super::OpenFile;
 use super::direct::Reader;
 use super::directory::Entry;
-use super::failure::log_io_failure;
+use super::failure::{log_io_failure, log_not_a_token};
+use super::layout;
 use super::pool::Pool;
 use super::stamp::{DirectoryStamp, FileId, Stamp};
 use super::stored::SqliteStore;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::store::source::{TokenSource, Watch};
-use crate::store::{Header, Store};
+use crate::store::{Header, Store, is_serial};
 use crate::sync::lock;
 
 pub(crate) struct TokenDirectory {
     path: PathBuf,
+    /// The serial numbers of the tokens to look for; `None` for all.
+    only: Option<Vec<String>>,
     pool: Arc<Pool>,
     /// The result of the last look at the directory. It is locked while files are read, and before
     /// `files`.
@@ -41,9 +45,30 @@ struct TokenFile {
 struct Look {
     /// The stamp of the directory before the look; `None` if the next call must look again.
     directory: Option<DirectoryStamp>,
-    /// The files that were left out because they are not tokens, or are copies of one. The stamp
-    /// tells whether a file has changed since. The log names each file once.
-    left_out: HashMap<FileId, (PathBuf, Stamp)>,
+    /// The files that were left out because they are not tokens, or are copies of one. The log
+    /// names each file once.
+    left_out: HashMap<FileId, LeftOut>,
+    /// The files that are missing in their own directories.
+    missing: Vec<PathBuf>,
+}
+
+/// A file that was left out, with the stamps that tell whether it has changed since.
+#[derive(PartialEq, Eq)]
+struct LeftOut {
+    path: PathBuf,
+    stamp: Stamp,
+    own_directory: Option<Stamp>,
+}
+
+impl LeftOut {
+    fn of(path: &Path) -> Option<Self> {
+        let own_directory = layout::own_directory(path).and_then(Stamp::of);
+        Some(Self { path: path.to_owned(), stamp: Stamp::of(path)?, own_directory })
+    }
+
+    fn is_current(&self) -> bool {
+        Self::of(&self.path).as_ref() == Some(self)
+    }
 }
 
 impl Look {
@@ -51,11 +76,12 @@ impl Look {
     fn is_current(&self, dir: &Path) -> bool {
         self.directory.is_some()
             && self.directory == DirectoryStamp::settled(dir)
-            && self.left_out.values().all(|(path, stamp)| Stamp::of(path).as_ref() == Some(stamp))
+            && self.left_out.values().all(LeftOut::is_current)
+            && self.missing.iter().all(|path| layout::is_missing(path))
     }
 
-    fn leaves_out(&self, stamp: &Stamp) -> bool {
-        self.left_out.get(&stamp.file).is_some_and(|(_, known)| known == stamp)
+    fn leaves_out(&self, file: FileId) -> bool {
+        self.left_out.get(&file).is_some_and(LeftOut::is_current)
     }
 }
 
@@ -63,12 +89,23 @@ impl TokenDirectory {
     /// Returns the configured directory. Fails with `DeviceError` if every user may write to it.
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         SqliteStore::check_directory(&settings.token_dir)?;
-        Ok(Self {
-            path: settings.token_dir.clone(),
-            pool: Pool::new(settings.open_tokens),
-            look: Mutex::default(),
-            files: Mutex::default(),
-        })
+        let only = settings.tokens.clone();
+        Ok(Self { only, ..Self::new(&settings.token_dir, settings.open_tokens) })
+    }
+
+    /// Returns the tokens of a directory, of which this number of files may be open.
+    fn new(path: &Path, open_tokens: usize) -> Self {
+        let pool = Pool::new(open_tokens);
+        Self { path: path.to_owned(), only: None, pool, look: Mutex::default(), files: Mutex::default() }
+    }
+
+    /// Returns the headers of the tokens of a directory, and the paths of their files. No file
+    /// stays open.
+    pub(crate) fn headers(path: &Path) -> Result<Vec<(Header, PathBuf)>> {
+        SqliteStore::check_directory(path)?;
+        let source = Self::new(path, 1);
+        let headers = source.list()?.into_iter();
+        headers.map(|header| source.file(&header.serial).map(|file| (header, file.path))).collect()
     }
 
     fn file(&self, serial: &str) -> Result<TokenFile> {
@@ -77,13 +114,19 @@ impl TokenDirectory {
 
     /// Returns the files that may be tokens, and are not the file of a token under its name.
     fn unknown(&self) -> Result<Vec<Entry>> {
-        let mut entries = SqliteStore::entries(&self.path)?;
+        let own = |serial: &String| is_serial(serial.as_bytes()).then(|| Entry::own(&self.path, serial));
+        let mut entries = match &self.only {
+            Some(serials) => serials.iter().filter_map(own).collect(),
+            None => SqliteStore::entries(&self.path)?,
+        };
         let files = lock(&self.files);
         let known: HashMap<&Path, FileId> =
             files.values().map(|file| (file.path.as_path(), file.id)).collect();
         // The inode number in the directory entry shows that the name still has the same file.
+        // A directory of its own keeps its token.
+        let has = |file: &FileId, inode: Option<u64>| inode.is_none_or(|inode| file.inode == inode);
         let is_known =
-            |entry: &Entry| known.get(entry.path.as_path()).is_some_and(|file| file.inode == entry.inode);
+            |entry: &Entry| known.get(entry.path.as_path()).is_some_and(|file| has(file, entry.inode));
         entries.retain(|entry| !is_known(entry));
         Ok(entries)
     }
@@ -98,7 +141,7 @@ impl TokenDirectory {
         let unknown = self.unknown()?;
         let known: HashSet<_> = lock(&self.files).values().map(|file| file.id).collect();
         let stamped = unknown.into_iter().filter_map(|entry| Some((Stamp::of(&entry.path)?, entry.path)));
-        let new = stamped.filter(|(stamp, _)| !known.contains(&stamp.file) && !look.leaves_out(stamp));
+        let new = stamped.filter(|(stamp, _)| !known.contains(&stamp.file) && !look.leaves_out(stamp.file));
         Ok(new.map(|(stamp, path)| (path, stamp)).collect())
     }
 }
@@ -115,6 +158,7 @@ impl TokenSource for TokenDirectory {
         // The stamp of the directory is taken before the look, so that the next call finds a later
         // change.
         look.directory = None;
+        look.missing.clear();
         let directory = DirectoryStamp::settled(&self.path);
         let unknown = self.unknown()?;
         let known = if unknown.is_empty() { HashMap::new() } else { lock(&self.files).clone() };
@@ -180,7 +224,8 @@ impl TokenSource for TokenDirectory {
 
     fn looks_writable(&self, serial: &str) -> bool {
         let may_write = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-        self.file(serial).is_ok_and(|file| may_write(&file.path) && may_write(&self.path))
+        let directory = |file: &TokenFile| file.path.parent().is_some_and(may_write);
+        self.file(serial).is_ok_and(|file| may_write(&file.path) && directory(&file))
     }
 }
 
@@ -209,10 +254,22 @@ impl Search<'_> {
     fn read_all(&mut self, unknown: &[Entry]) -> Result<Files> {
         let mut files = Files::AllRead;
         for entry in unknown {
-            let Some(stamp) = Stamp::of(&entry.path) else { continue };
-            self.present.insert(stamp.file);
+            let file = match entry.path.symlink_metadata() {
+                Ok(data) => FileId::from(&data),
+                Err(reason) => {
+                    if reason.kind() == ErrorKind::NotFound {
+                        self.look.missing.push(entry.path.clone());
+                    } else {
+                        // It may be the directory of another user.
+                        log_not_a_token(&entry.path, &reason);
+                        files = Files::SomeFailed;
+                    }
+                    continue;
+                }
+            };
+            self.present.insert(file);
             // A second name of a file is the same token.
-            if self.ids.contains(&stamp.file) || self.look.leaves_out(&stamp) {
+            if self.ids.contains(&file) || self.look.leaves_out(file) {
                 continue;
             }
             match self.add(entry) {
@@ -220,8 +277,8 @@ impl Search<'_> {
                 // A damaged file must not make the other tokens unavailable. The log names it, and
                 // it is not opened again until it changes.
                 Err(Error::TokenNotRecognized) => {
-                    let stamp = Stamp::of(&entry.path);
-                    self.look.left_out.extend(stamp.map(|stamp| (stamp.file, (entry.path.clone(), stamp))));
+                    let file = LeftOut::of(&entry.path);
+                    self.look.left_out.extend(file.map(|file| (file.stamp.file, file)));
                 }
                 Err(Error::HostMemory) => return Err(Error::HostMemory),
                 Err(_) => files = Files::SomeFailed,
@@ -241,6 +298,7 @@ impl Search<'_> {
                 (store.header()?, store.file())
             }
         };
+        layout::check_serial(&entry.path, &header.serial)?;
         if self.files.contains_key(&header.serial) {
             error!(
                 file = %entry.path.display(),

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::OpenFile;
 use super::commit::{Fault, Outcome, objects_after};
 use crate::error::Error;
-use crate::store::seal::LONGEST_RECORD;
+use crate::store::seal::record::LONGEST_RECORD;
 use crate::store::{Change, Header, PinState};
 use crate::sync::lock;
 

@@ -111,7 +111,7 @@ impl<'a> Patroni<'a> {
             "scope: jeton
 name: node{node}
 restapi: {{ listen: '{own}:8008', connect_address: '{own}:8008' }}
-etcd3: {{ hosts: '{etcd}' }}
+etcd: {{ hosts: '{etcd}' }}
 bootstrap:
   dcs:
     ttl: 20
@@ -178,6 +178,9 @@ postgresql:
             ["--listen-client-urls", &client],
             ["--advertise-client-urls", &client],
             ["--initial-cluster", &members.join(",")],
+            // Through version 3 of the API, Patroni 3.0.2 overwrites the lock of another leader.
+            // With a vote before each election, a server that comes back does not stop the others.
+            ["--enable-v2", "--pre-vote"],
             // A busy machine delays heartbeats.
             ["--heartbeat-interval", "300"],
             ["--election-timeout", "3000"],
@@ -260,6 +263,14 @@ postgresql:
             sleep(Duration::from_millis(200));
         }
         true
+    }
+
+    /// Waits until the leader has a synchronous standby. Until then it acknowledges no change.
+    pub fn wait_for_standby(&self) {
+        let sql = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let has_standby =
+            || self.leader().and_then(|leader| self.try_sql(leader.node, sql)).as_deref() == Some("1");
+        jeton_child::until(HEALTHY, "the leader has no standby", has_standby);
     }
 
     /// Makes a new copy of the leader on a server that does not follow it. An administrator would

@@ -37,7 +37,7 @@ pub fn says(text: impl AsRef<str>, part: impl AsRef<str>) {
 
 /// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
 /// of them. `tests/sources.rs` finds programs that are missing here.
-pub const PROGRAMS: [(&str, &str); 17] = [
+pub const PROGRAMS: [(&str, &str); 19] = [
     ("age", "age"),
     ("age-keygen", "age"),
     ("certtool", "gnutls-bin"),
@@ -52,9 +52,11 @@ pub const PROGRAMS: [(&str, &str); 17] = [
     ("patroni", "patroni"),
     ("pk12util", "libnss3-tools"),
     ("pkcs11-tool", "opensc"),
+    ("promtool", "prometheus"),
     ("python3", "python3"),
     ("softhsm2-util", "softhsm2"),
     ("ssh-keygen", "openssh-client"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// Names the Debian packages that a test must not miss, with spaces between them. `.ci/common` sets

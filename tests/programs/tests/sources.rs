@@ -60,6 +60,25 @@ fn no_rules_of_a_test_name_root() {
     assert_eq!(named, [""; 0], "these tests fail for an ordinary user: use the uid of the process");
 }
 
+/// A name in the last column of docs/findings-agent.tsv that could be that of a test is one.
+#[test]
+fn findings_of_the_agent_name_tests_that_exist() {
+    let table = fs::read_to_string(root().join("docs/findings-agent.tsv")).expect("the findings");
+    let mut paths = Vec::new();
+    find_sources(&root(), true, &mut paths);
+    let texts: Vec<_> = paths.iter().map(|path| fs::read_to_string(path).expect("a source file")).collect();
+    let is_name = |word: &&str| {
+        let letters = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+        word.chars().all(letters) && word.matches('_').count() > 1
+    };
+    let tests = table.lines().filter_map(|line| line.rsplit('\t').next());
+    let named: Vec<_> = tests.flat_map(|tests| tests.split('`').skip(1).step_by(2)).filter(is_name).collect();
+    assert!(named.len() > 50, "{named:?}");
+    let is_missing = |name: &&str| !texts.iter().any(|text| text.contains(&format!("fn {name}(")));
+    let missing: Vec<_> = named.into_iter().filter(is_missing).collect();
+    assert_eq!(missing, [""; 0], "docs/findings-agent.tsv names no test");
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -11,6 +11,8 @@ use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac, rand};
 use base64ct::{Base64Unpadded, Encoding};
+use bech32::primitives::decode::CheckedHrpstring;
+use bech32::{Bech32, ByteIterExt, Fe32IterExt, Hrp};
 use scrypt::{Params, scrypt};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -32,6 +34,10 @@ const TAG: usize = 16;
 const COLUMNS: usize = 64;
 const X25519_INFO: &str = "age-encryption.org/v1/X25519";
 const SCRYPT_SALT: &[u8] = b"age-encryption.org/v1/scrypt";
+
+/// The human-readable parts of the texts of keys.
+const RECIPIENT: Hrp = Hrp::parse_unchecked("age");
+const IDENTITY: Hrp = Hrp::parse_unchecked("age-secret-key-");
 
 type Secret = Zeroizing<[u8; 32]>;
 pub struct FileKey(Zeroizing<[u8; 16]>);
@@ -73,13 +79,13 @@ impl FromStr for Recipient {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        bech32::decode("age", text).map(|key| Self(*key)).ok_or("invalid X25519 recipient of age")
+        unbech32(RECIPIENT, text).map(|key| Self(*key)).ok_or("invalid X25519 recipient of age")
     }
 }
 
 impl Display for Recipient {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&bech32::encode("age", &self.0))
+        f.write_str(&bech32(RECIPIENT, &self.0))
     }
 }
 
@@ -93,24 +99,34 @@ impl FromStr for Identity {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let key = bech32::decode(bech32::IDENTITY, text).ok_or("invalid X25519 identity of age")?;
+        let key = Self::bytes(text).ok_or("invalid X25519 identity of age")?;
         Self::new(&key).map_err(|_| "invalid X25519 key")
     }
 }
 
 impl Identity {
-    fn new(key: &[u8; 32]) -> Result<Self, Unspecified> {
+    pub fn new(key: &[u8; 32]) -> Result<Self, Unspecified> {
         let key = PrivateKey::from_private_key(&X25519, key).map_err(|_| Unspecified)?;
         let public = key.compute_public_key()?.as_ref().try_into().map_err(|_| Unspecified)?;
         Ok(Self { key, public: Recipient(public) })
     }
 
-    /// Makes a new key. Returns it, and its text in a file (`AGE-SECRET-KEY-1...`).
-    pub fn generate() -> Result<(Self, Zeroizing<String>), Unspecified> {
+    /// Makes a new key. Returns it, and its bytes.
+    pub fn generate() -> Result<(Self, Secret), Unspecified> {
         let key = random()?;
-        let mut text = Zeroizing::new(bech32::encode(bech32::IDENTITY, &key));
+        Ok((Self::new(&key)?, key))
+    }
+
+    /// Returns the bytes of a text (`AGE-SECRET-KEY-1...`). `None` if it is malformed.
+    pub fn bytes(text: &str) -> Option<Secret> {
+        unbech32(IDENTITY, text)
+    }
+
+    /// Returns the text of a key.
+    pub fn text(key: &[u8; 32]) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(bech32(IDENTITY, key));
         text.make_ascii_uppercase();
-        Ok((Self::new(&key)?, text))
+        text
     }
 
     /// The key that encrypts the file key. `None` if the other key is of low order, so that their
@@ -462,61 +478,15 @@ fn unbase64<const N: usize>(text: &str) -> Option<[u8; N]> {
     Base64Unpadded::decode_vec(text).ok()?.try_into().ok()
 }
 
-/// Bech32 (BIP 173) of 32 bytes.
-mod bech32 {
-    use zeroize::Zeroizing;
+/// The key in Bech32 (BIP 173), with this human-readable part.
+fn bech32(part: Hrp, key: &[u8; 32]) -> String {
+    key.iter().copied().bytes_to_fes().with_checksum::<Bech32>(&part).chars().collect()
+}
 
-    pub const IDENTITY: &str = "age-secret-key-";
-    const ALPHABET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
-    const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
-    /// Groups of 5 bits of 32 bytes, and of the checksum.
-    const GROUPS: usize = 52;
-    const CHECKSUM: usize = 6;
-
-    fn checksum(prefix: &str, groups: &[u8]) -> u32 {
-        let high = prefix.bytes().map(|byte| byte >> 5);
-        let low = prefix.bytes().map(|byte| byte & 31);
-        high.chain([0]).chain(low).chain(groups.iter().copied()).fold(1, |sum, group| {
-            let shifted = ((sum & 0x1ff_ffff) << 5) ^ u32::from(group);
-            (0..5).filter(|bit| (sum >> (25 + bit)) & 1 == 1).fold(shifted, |sum, bit| sum ^ GENERATOR[bit])
-        })
-    }
-
-    pub fn encode(prefix: &str, bytes: &[u8; 32]) -> String {
-        let mut groups = Zeroizing::new([0; GROUPS + CHECKSUM]);
-        for (bit, group) in groups[..GROUPS].iter_mut().enumerate().map(|(at, group)| (5 * at, group)) {
-            let pair = [bytes[bit / 8], *bytes.get(bit / 8 + 1).unwrap_or(&0)];
-            *group = (u16::from_be_bytes(pair) >> (11 - bit % 8)) as u8 & 31;
-        }
-        let sum = checksum(prefix, &*groups) ^ 1;
-        for (at, group) in groups[GROUPS..].iter_mut().enumerate() {
-            *group = (sum >> (25 - 5 * at)) as u8 & 31;
-        }
-        let text = groups.iter().map(|group| char::from(ALPHABET[usize::from(*group)]));
-        prefix.chars().chain(['1']).chain(text).collect()
-    }
-
-    pub fn decode(prefix: &str, text: &str) -> Option<Zeroizing<[u8; 32]>> {
-        let lower = Zeroizing::new(text.to_ascii_lowercase());
-        let is_one_case = text == *lower || !text.bytes().any(|byte| byte.is_ascii_lowercase());
-        let text = lower.strip_prefix(prefix)?.strip_prefix('1')?.as_bytes();
-        let mut groups = Zeroizing::new([0; GROUPS + CHECKSUM]);
-        if !is_one_case || text.len() != groups.len() {
-            return None;
-        }
-        for (group, byte) in groups.iter_mut().zip(text) {
-            *group = ALPHABET.iter().position(|one| one == byte)? as u8;
-        }
-        let mut bytes = Zeroizing::new([0; 32]);
-        for (at, group) in groups[..GROUPS].iter().enumerate() {
-            let pair = (u16::from(*group) << (11 - 5 * at % 8)).to_be_bytes();
-            bytes[5 * at / 8] |= pair[0];
-            if let Some(next) = bytes.get_mut(5 * at / 8 + 1) {
-                *next |= pair[1];
-            }
-        }
-        // The last group ends with four bits that must be zero.
-        let is_valid = checksum(prefix, &*groups) == 1 && groups[GROUPS - 1] & 15 == 0;
-        is_valid.then_some(bytes)
-    }
+/// Returns the key of a text. There is only one text of a key, apart from capital letters.
+fn unbech32(part: Hrp, text: &str) -> Option<Secret> {
+    let checked = CheckedHrpstring::new::<Bech32>(text).ok()?;
+    let bytes = Zeroizing::new(checked.byte_iter().collect::<Vec<_>>());
+    let key = Zeroizing::new(bytes.as_slice().try_into().ok()?);
+    (Zeroizing::new(bech32(part, &key)).eq_ignore_ascii_case(text)).then_some(key)
 }

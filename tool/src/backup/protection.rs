@@ -14,6 +14,8 @@ use crate::{Cause, Error};
 pub const SHORTEST_PASSPHRASE: usize = 12;
 /// The longest file with identities or recipients in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
+/// The start of the comment with the recipient of an identity, as in files of `age-keygen`.
+const RECIPIENT_LINE: &str = "# public key: ";
 
 pub enum Protection {
     Passphrase(Zeroizing<String>),
@@ -64,7 +66,7 @@ impl Keys {
         let header = Header::read(&mut input).map_err(explain)?;
         let file_key = match self {
             Self::Passphrase(_) if !header.has_passphrase() => Err(Error::Failed(format!(
-                "{}: the backup has recipients and no passphrase; give an --identity",
+                "{}: the backup has recipients and no passphrase; give an --identity or a --share",
                 name.display()
             ))),
             Self::Identities(_) if header.has_passphrase() => Err(Error::Failed(format!(
@@ -111,8 +113,7 @@ fn failed(failure: Failure) -> Error {
 /// `age` and `age-keygen`. Lines that begin with `#` are comments.
 pub fn read_keys<K: FromStr<Err = &'static str>>(path: &Path) -> Result<Vec<K>, Error> {
     let text = read(path)?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
+    key_lines(&text)
         .map(|line| line.parse().map_err(|reason| Error::Failed(format!("{}: {reason}", path.display()))))
         .collect()
 }
@@ -135,16 +136,42 @@ fn read(path: &Path) -> Result<Zeroizing<String>, Error> {
 /// Writes a new identity into a new file, as `age-keygen` does. Returns its recipient.
 pub fn new_identity(path: &Path) -> Result<String, Error> {
     let (identity, key) = Identity::generate().map_err(|error| failed(error.into()))?;
-    let recipient = identity.public.to_string();
-    let text = Zeroizing::new(format!("# public key: {recipient}\n{}\n", *key));
-    output::write(path, text.as_bytes(), Existing::Keep)?;
-    Ok(recipient)
+    output::write(path, identity_file(&identity, &key).as_bytes(), Existing::Keep)?;
+    Ok(identity.public.to_string())
 }
 
-/// Returns the recipient that [`new_identity`] wrote into a file.
+/// Returns the content of a file with an identity. `key` has its bytes.
+pub fn identity_file(identity: &Identity, key: &[u8; 32]) -> Zeroizing<String> {
+    Zeroizing::new(format!("{}{}\n", recipient_line(identity), *Identity::text(key)))
+}
+
+/// Returns the comment with the recipient of an identity.
+pub fn recipient_line(identity: &Identity) -> String {
+    format!("{RECIPIENT_LINE}{}\n", identity.public)
+}
+
+/// Returns the identity with these bytes.
+pub fn identity(key: &[u8; 32]) -> Result<Identity, Error> {
+    Identity::new(key).map_err(|error| failed(error.into()))
+}
+
+/// Returns the bytes of the only identity of a file.
+pub fn read_identity(path: &Path) -> Result<Zeroizing<[u8; 32]>, Error> {
+    let text = read(path)?;
+    let mut lines = key_lines(&text);
+    let key = lines.next().and_then(Identity::bytes).filter(|_| lines.next().is_none());
+    let wrong = || Error::Failed(format!("{}: not a file with one identity of age", path.display()));
+    key.ok_or_else(wrong)
+}
+
+fn key_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Returns the recipient that [`recipient_line`] wrote into a file.
 pub fn recipient_of(path: &Path) -> Result<String, Error> {
     let text = read(path)?;
-    let recipient = text.lines().find_map(|line| line.strip_prefix("# public key: "));
+    let recipient = text.lines().find_map(|line| line.strip_prefix(RECIPIENT_LINE));
     let none = || Error::Failed(format!("{} does not name its recipient", path.display()));
     Ok(recipient.ok_or_else(none)?.to_owned())
 }

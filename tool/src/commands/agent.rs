@@ -1,17 +1,19 @@
 //! `agent`: shows what the agent of this host does, and locks its clients.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
-use jeton_agent_wire::status::{self, OfApplication, PinState, Status};
+use jeton_agent_wire::status::{self, OfApplication, OfClient, PinState, Status};
 use jeton_client::text::shown;
-use jeton_tool::Error;
+use jeton_tool::{Cause, Error};
 
-use super::out;
+use super::out::{self, Form, Output, counted};
 
-/// Show what the agent of this host does, and lock its clients. It answers root and its own user.
+/// Show what the agent of this host does, and lock its clients. It answers root, and the
+/// group of `jeton-agent --administrators`.
 #[derive(Args)]
 pub struct Agent {
     /// The socket of the agent. By default the first one that JETON_AGENT names, or
@@ -32,6 +34,8 @@ enum What {
         /// Write the text format of Prometheus.
         #[arg(long, conflicts_with = "json")]
         prometheus: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Show the applications: the client, the process, the sessions, and since when.
     List,
@@ -50,15 +54,34 @@ enum What {
     },
 }
 
+/// Returns a function for `map_err` that says what to do if no agent listens at this socket.
+fn absent(socket: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |reason| match reason.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Cause::NotFound.error(format!(
+            "no agent listens at {}: `systemctl status jeton-agent.socket` says whether it is enabled",
+            out::shown_path(socket)
+        )),
+        // The agent refuses with words of its own.
+        ErrorKind::PermissionDenied if reason.raw_os_error().is_some() => Cause::NotPermitted.error(format!(
+            "{}.admin: only root, and the group of --administrators, may ask the agent",
+            out::shown_path(socket)
+        )),
+        _ => Error::io(socket)(reason),
+    }
+}
+
 impl Agent {
     pub fn run(self) -> Result<(), Error> {
         let socket = self.socket.map_or_else(default_socket, Ok)?;
-        let named = || Error::io(&socket);
+        let named = || absent(&socket);
         match self.what {
-            What::Status { prometheus } => {
+            What::Status { prometheus, output } => {
+                if !prometheus && output.path().is_some() {
+                    return Err(Error::Usage("--out needs --prometheus".to_owned()));
+                }
                 let status = status::status(&socket).map_err(named())?;
                 if prometheus {
-                    out::line(status.prometheus().trim_end())?;
+                    output.public(status.prometheus().as_bytes(), Form::Text)?;
                 } else {
                     out::result(&status, text(&status))?;
                 }
@@ -84,6 +107,9 @@ impl Agent {
 }
 
 fn list(applications: &[OfApplication]) -> String {
+    if applications.is_empty() {
+        return "no application is connected".to_owned();
+    }
     let mut table = out::table(["client", "user", "process", "sessions", "connections", "for"]);
     for application in applications {
         let process = application.process.map_or_else(String::new, |process| process.to_string());
@@ -113,7 +139,18 @@ fn default_socket() -> Result<PathBuf, Error> {
 }
 
 fn text(status: &Status) -> String {
-    let Status { seconds, applications, connections, sessions, clients, tokens, requests, times } = status;
+    let Status {
+        seconds,
+        applications,
+        connections,
+        sessions,
+        clients,
+        tokens,
+        requests,
+        times,
+        missing,
+        ..
+    } = status;
     let seconds = (*seconds).max(1) as f64;
     let rate = *requests as f64 / seconds;
     let mut text = format!(
@@ -129,11 +166,27 @@ fn text(status: &Status) -> String {
             text += &format!("\n{} % took at most {}", quantile.part * 100.0, time(seconds));
         }
     }
+    for of in &status.directories {
+        text += &format!("\n{} of {} free at {}", size(of.free), size(of.size), shown(&of.path));
+    }
+    for what in missing {
+        text += &format!("\nnot in force for the processes of clients: {}", shown(what));
+    }
     if !clients.is_empty() {
-        let head = ["client", "user", "rule", "connections", "calls", "refused calls", "refused connections"];
+        let head = [
+            "client",
+            "user",
+            "rule",
+            "connections",
+            "calls",
+            "refused calls",
+            "refused connections",
+            "failed logins",
+        ];
         let mut table = out::table(head);
         for client in clients {
-            let counts = [client.connections, client.calls, client.refused, client.refused_connections];
+            let OfClient { connections, calls, refused, refused_connections, failed_logins, .. } = *client;
+            let counts = [connections, calls, refused, refused_connections, failed_logins];
             let row = [
                 Cell::new(shown(&client.client)),
                 Cell::new(shown(client.user.as_deref().unwrap_or_default())),
@@ -154,20 +207,21 @@ fn text(status: &Status) -> String {
     text
 }
 
+/// Returns a number of bytes in GiB, with two digits or more.
+fn size(bytes: u64) -> String {
+    let value = bytes as f64 / f64::from(1 << 30);
+    format!("{value:.*} GiB", usize::from(value < 10.0))
+}
+
 /// Returns what the counter of wrong PINs says.
 fn said(pin: PinState) -> &'static str {
     match pin {
         PinState::Unset => "not set",
-        PinState::Good => "",
+        PinState::Good => "ok",
         PinState::Wrong => "wrong PINs",
         PinState::LastTry => "one try left",
         PinState::Locked => "locked",
     }
-}
-
-/// Returns a number with its noun, for example "1 session" or "2 sessions".
-fn counted(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns a time with two digits or more, in the largest unit of which it has at least one.

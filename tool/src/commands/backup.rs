@@ -7,16 +7,19 @@ use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use jeton_client::text::shown;
-use jeton_tool::Error;
 use jeton_tool::backup::{self, Header, Keys, Opened};
 use jeton_tool::output::Existing;
+use jeton_tool::shares::{self, Purpose, Scheme};
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
+use jeton_tool::{Error, list};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::out::{self, shown_path};
 use super::pin::{self, Passphrase, SoPin, UserPin};
 use super::protection::ProtectionOptions;
+use super::recovery::recover;
+use super::shares::new_identity;
 use super::token_file::Which;
 
 /// Back up, verify and restore tokens of Jeton.
@@ -49,6 +52,10 @@ enum What {
         /// If the file exists, keep it, write its recipients, and exit with 0.
         #[arg(long)]
         if_absent: bool,
+        /// Write shares of the key instead of the key, to files with `.1`, `.2` and so on after the
+        /// name: any M of N recover it, as in 2/3.
+        #[arg(long, value_name = "M/N")]
+        shares: Option<Scheme>,
     },
 }
 
@@ -56,13 +63,14 @@ impl Backup {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
             self.what, What: Create Verify Restore;
-            What::NewKey { file, if_absent } => {
-                let recipient = if if_absent && file.exists() {
-                    backup::recipient_of(&file)?
-                } else {
-                    backup::new_identity(&file)?
+            What::NewKey { file, if_absent, shares } => {
+                let written = if shares.is_some() { shares::first(&file) } else { file.clone() };
+                let recipient = match shares {
+                    _ if if_absent && written.exists() => backup::recipient_of(&written)?,
+                    Some(scheme) => new_identity(&file, scheme)?,
+                    None => backup::new_identity(&file)?,
                 };
-                let row = serde_json::json!({ "file": file, "recipient": recipient });
+                let row = serde_json::json!({ "file": written, "recipient": recipient });
                 out::result(&row, format_args!("Recipient: {recipient}")).map(Termination::report)
             }
         }
@@ -130,6 +138,13 @@ struct Decryption {
     /// A file with the private key of a recipient (AGE-SECRET-KEY-...). May be repeated.
     #[arg(long, value_name = "FILE")]
     identity: Vec<PathBuf>,
+    /// A file with a share of a recipient's private key. May be repeated, in any order. The tool
+    /// asks for the shares that are missing.
+    #[arg(long, value_name = "FILE")]
+    share: Vec<PathBuf>,
+    /// Ask for the shares of a recipient's private key.
+    #[arg(long)]
+    ask_shares: bool,
     #[command(flatten)]
     passphrase: Passphrase,
 }
@@ -147,7 +162,8 @@ impl Decryption {
     }
 
     fn keys(&self) -> Result<Keys, Error> {
-        if self.identity.is_empty() {
+        let has_shares = self.ask_shares || !self.share.is_empty();
+        if self.identity.is_empty() && !has_shares {
             return Ok(Keys::Passphrase(match self.passphrase.given()? {
                 Some(passphrase) => passphrase,
                 None => pin::ask_file(&self.file)?,
@@ -156,6 +172,9 @@ impl Decryption {
         let mut all = Vec::new();
         for file in &self.identity {
             all.extend(backup::read_keys(file)?);
+        }
+        if has_shares {
+            all.push(backup::identity(&*recover(Purpose::Identity, &self.share)?)?);
         }
         Ok(Keys::Identities(all))
     }
@@ -233,7 +252,7 @@ impl RestoreCommand {
             out::line(format_args!("File: {}, serial {}", shown_path(&path), facts.serial))?;
             if let Some(restored) = list {
                 let what = if restored { "restored; `jeton ca adopt` reads the last CRL" } else { "kept" };
-                let path = shown_path(&backup::list_path()?);
+                let path = shown_path(&list::path()?);
                 out::line(format_args!("List of issued certificates: {path}, {what}"))?;
             }
         }

@@ -8,7 +8,7 @@ use cryptoki_sys::{
     CK_SLOT_ID, CKA_CLASS, CKA_KEY_TYPE, CKK_RSA, CKM_AES_CBC_PAD, CKM_AES_GCM, CKO_SECRET_KEY,
 };
 use jeton_client::text::hex;
-use jeton_pki::certificate::{Login, Signer, sign};
+use jeton_pki::signer::{Login, Signer, sign};
 use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
 use jeton_tool::object::{Uses, partner, public_key_info, uses};
 use jeton_tool::{Cause, Error};
@@ -66,6 +66,9 @@ impl Sign {
 }
 
 /// Verify the signature of a file. Exits with 1 if the signature is not valid.
+///
+/// Only a login authenticates the public keys of a token. So give the PIN unless you trust everyone
+/// who may write the token's file.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
@@ -82,7 +85,7 @@ impl Verify {
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let signature = out::input(&self.signature, 1 << 20)?;
-        let (_, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let key = verifying(&self.work.chosen.objects, &session)?;
         let valid = match &self.mechanism {
             Some(name) => {
@@ -93,6 +96,9 @@ impl Verify {
         };
         let text = if valid { "The signature is valid." } else { "The signature is NOT valid." };
         out::result(&serde_json::json!({ "valid": valid }), text)?;
+        if opened.lacks_login(&session)? {
+            warn("the public key is not authenticated, because the command has no PIN");
+        }
         Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -1,20 +1,14 @@
 //! `crl`: signs a certificate revocation list.
 
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use clap::Args;
-use der::oid::AssociatedOid;
-use der::{Decode, Encode};
-use jeton_client::text::from_hex;
-use jeton_pki::certificate;
-use jeton_pki::issuer::Revoked;
-use jeton_tool::register::Entry;
-use jeton_tool::{Cause, Error, formats};
+use jeton_ca::register::Entry;
+use jeton_tool::Error;
+use jeton_tool::output::is_stream;
 use serde::Serialize;
-use x509_cert::crl::CertificateList;
-use x509_cert::ext::pkix::{CrlNumber, CrlReason};
 
-use super::authority::{self, Authority, REASONS, Ready};
+use super::authority::Authority;
 use super::out::{self, Draft, Encoding, Output, Written};
 
 /// Sign a certificate revocation list (CRL) with the key of a CA.
@@ -55,20 +49,16 @@ impl Crl {
         }
         self.output.expect_writable()?;
         let ready = self.authority.open()?;
-        let mut register = authority::register(&self.authority.list, &ready)?;
+        let mut register = ready.register(&self.authority.list.path()?)?;
         let ready = ready.bind(&register)?;
-        ready.path(&register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
-        // The list refuses an old number too. What the file has says more.
-        self.number.map_or(Ok(()), |number| self.expect_newest(number, &ready))?;
+        ready.expect_good(&register)?;
+        if let Some(path) = self.output.replaced() {
+            ready.expect_newest(&register, &path)?;
+        }
         let lifetime = i64::from(self.days) * 24 * 60 * 60;
         let make = |number, start: i64, all: &[Entry]| {
-            self.expect_newest(number, &ready)?;
-            let damaged = || Cause::Damaged.error("a revoked certificate of the list has no valid number");
-            let revoked: Vec<_> = all.iter().map(revoked).collect::<Option<_>>().ok_or_else(damaged)?;
-            let tbs = ready.issuer.crl_tbs(number, &revoked, start.unsigned_abs(), self.days)?;
-            let signer = &ready.issuer.signer;
-            let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
-            Ok((self.output.encoded(&[der], "X509 CRL", self.format)?, revoked.len()))
+            let der = ready.crl(number, all, start, self.days)?;
+            Ok((self.output.encoded(&[der], "X509 CRL", self.format)?, all.len()))
         };
         let publish = |number, (draft, revoked): (Draft, _), turn| {
             // The reader of a pipe may never read.
@@ -82,54 +72,9 @@ impl Crl {
                 }
             }
         };
-        out::if_json(&register.next_crl(&ready.name, self.number, lifetime, make, publish)?)
+        // A stream keeps nothing, and a path that is not UTF-8 is not remembered.
+        let file = self.output.path().filter(|path| !is_stream(path)).and_then(|path| absolute(path).ok());
+        let file = file.as_deref().and_then(Path::to_str);
+        out::if_json(&register.next_crl(&ready.name, self.number, lifetime, file, make, publish)?)
     }
-
-    /// Fails if the file that the CRL replaces has one that is as new or newer.
-    fn expect_newest(&self, next: u64, ready: &Ready) -> Result<(), Error> {
-        let published = self.output.replaced().and_then(|path| number_of(&path, ready));
-        match published.filter(|published| next <= *published) {
-            None => Ok(()),
-            Some(published) => Err(Cause::Refused.error(format!(
-                "the file has the CRL {published}, and the list would make {next}; --number is higher"
-            ))),
-        }
-    }
-}
-
-/// Returns the highest number of the CRLs of this CA in a file.
-fn number_of(path: &Path, ready: &Ready) -> Option<u64> {
-    let crls = read_crls(&out::input(path, out::MESSAGE).ok()?)?;
-    // A user who may write to the file may have put any number there.
-    let is_own = |crl: &&CertificateList| {
-        crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject()
-            && crl.to_der().is_ok_and(|der| ready.has_signed(&der).unwrap_or(false))
-    };
-    let own = crls.iter().filter(is_own);
-    own.filter_map(crl_number).max()
-}
-
-/// Reads the CRLs of a file in PEM or DER. Returns `None` if one is damaged.
-pub fn read_crls(file: &[u8]) -> Option<Vec<CertificateList>> {
-    let all = formats::contents(file, &["X509 CRL"]).ok()?;
-    all.iter().map(|der| CertificateList::from_der(der).ok()).collect()
-}
-
-/// Returns the number of a CRL. One that does not fit is `u64::MAX`.
-pub fn crl_number(crl: &CertificateList) -> Option<u64> {
-    let mut extensions = crl.tbs_cert_list.crl_extensions.iter().flatten();
-    let number = extensions.find(|extension| extension.extn_id == CrlNumber::OID)?;
-    let number = CrlNumber::from_der(number.extn_value.as_bytes()).ok()?;
-    let bytes = number.0.as_bytes();
-    Some(bytes.iter().fold(0_u64, |sum, byte| sum.saturating_mul(256).saturating_add(u64::from(*byte))))
-}
-
-/// Returns the revocation of a certificate in the list.
-pub fn revoked(entry: &Entry) -> Option<Revoked> {
-    let reason = REASONS.iter().find(|(reason, _)| Some(*reason as u32) == entry.reason);
-    Some(Revoked {
-        serial: from_hex(&entry.serial)?,
-        time: entry.revoked?.unsigned_abs(),
-        reason: reason.map_or(CrlReason::Unspecified, |(reason, _)| *reason),
-    })
 }

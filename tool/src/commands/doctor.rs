@@ -17,8 +17,8 @@ use super::out;
 /// nothing is wrong or --repair mended everything, 1 otherwise.
 #[derive(Args)]
 pub struct Doctor {
-    /// Mend what is safe to mend: set the permissions of files, and remove leftover files that no
-    /// process holds.
+    /// Mend what is safe to mend: set the permissions of files, remove leftover files that no
+    /// process holds, and move each token that no process holds into a directory of its own.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -38,11 +38,18 @@ impl Doctor {
     pub fn run(self) -> Result<ExitCode, Error> {
         let known = self.pins.given()?;
         let waiting = out::waiting("examining the tokens");
-        let Examination { findings, notes } = doctor::examine(known.as_ref().map(KnownPin::login))?;
+        let Examination { findings, mut notes } = doctor::examine(known.as_ref().map(KnownPin::login))?;
         drop(waiting);
         let mut rows = Vec::new();
         for finding in findings {
-            let repaired = self.repair && finding.repair()?;
+            let repaired = self.repair
+                && match finding.repair() {
+                    Ok(repaired) => repaired,
+                    Err(reason) => {
+                        notes.push(format!("not mended: {reason}"));
+                        false
+                    }
+                };
             rows.push(Row { finding, repaired });
         }
         if out::is_json() {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use jeton_ca::register::Entry;
 use jeton_client::text::shown;
 use jeton_tool::Error;
-use jeton_tool::register::Entry;
+use jeton_tool::time::date;
 
-use super::authority::date;
 use super::pin::warn;
 
 /// The variables with secrets of the tool, which the program does not get.
@@ -40,7 +40,10 @@ impl Hook {
             [("SERIAL", serial), ("SUBJECT", subject), ("NAMES", names), ("PROFILE", profile), ("END", &end)];
         // A subject has no control characters, but a list may come from elsewhere.
         command.envs(values.map(|(name, value)| (format!("CERT_{name}"), shown(value))));
-        command.envs(file.map(|file| ("CERT_FILE", file)));
+        match file {
+            Some(file) => command.env("CERT_FILE", file),
+            None => command.env_remove("CERT_FILE"),
+        };
         let reason = match command.status() {
             Ok(status) if status.success() => return true,
             Ok(status) => status.to_string(),

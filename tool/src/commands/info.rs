@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use aws_lc_rs::digest;
 use clap::Args;
-use der::Decode;
+use jeton_ca::authority::{entry_of, parse};
+use jeton_ca::issuer::{key_name, purpose_name, usage_name};
+use jeton_ca::register::{Entry, Register};
+use jeton_ca::{file, name};
 use jeton_client::text::{hex, shown};
-use jeton_pki::issuer::{key_name, purpose_name, usage_name};
-use jeton_pki::name;
-use jeton_tool::register::{Entry, Register};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
-use x509_cert::Certificate;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};
 
-use super::authority::{ListFile, entry_of, read_certificates};
+use super::authority::ListFile;
 use super::out;
+use super::pin::FilePin;
 
 /// Show what the certificates of a file say: names, key, usages, validity and fingerprint.
 ///
@@ -24,6 +24,8 @@ use super::out;
 pub struct Info {
     /// The file, or - for standard input: certificates in PEM, DER, PKCS#7 or PKCS#12.
     file: PathBuf,
+    #[command(flatten)]
+    file_pin: FilePin,
     #[command(flatten)]
     list: ListFile,
 }
@@ -55,27 +57,31 @@ struct Row {
 
 impl Info {
     pub fn run(self) -> Result<(), Error> {
-        let all = read_certificates(&self.file)?;
+        let all = file::protected_certificates(&self.file, self.file_pin.given()?)?;
         if all.is_empty() {
             return Err(Cause::NotFound.error(format!("{} has no certificate", self.file.display())));
         }
         let path = self.list.path()?;
-        let list = if Register::is_missing(&path) { None } else { Some(Register::open(&path)?) };
-        let rows = all.iter().map(|der| Row::of(der, list.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let list = if Register::is_missing(&path) { None } else { Some(self.list.open()?) };
+        let in_file = |error: Error| error.cause().error(format!("{}: {error}", out::shown_path(&self.file)));
+        let row = |der: &Vec<u8>| Row::of(der, list.as_ref()).map_err(in_file);
+        let rows = all.iter().map(row).collect::<Result<Vec<_>, _>>()?;
         if out::is_json() { out::json(&rows) } else { rows.iter().try_for_each(Row::show) }
     }
 }
 
 impl Row {
     fn of(der: &[u8], list: Option<&Register>) -> Result<Self, Error> {
-        let tbs = Certificate::from_der(der)?.tbs_certificate;
+        let tbs = parse(der)?.tbs_certificate;
         let names = tbs.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
         let basic = tbs.get::<BasicConstraints>()?.map(|(_, basic)| basic);
         let usages = tbs.get::<KeyUsage>()?.map(|(_, usage)| usage.0).unwrap_or_default();
         let extended = tbs.get::<ExtendedKeyUsage>()?.map(|(_, usage)| usage.0).unwrap_or_default();
         let entry = entry_of(der, "", "")?;
         let mut issued = list.map(|list| list.entries(None)).transpose()?.unwrap_or_default();
-        let is_same = |found: &Entry| list.is_some_and(|list| list.der(found).is_ok_and(|own| own == der));
+        let is_same = |found: &Entry| {
+            list.is_some_and(|list| list.ders(found).is_ok_and(|all| all.iter().any(|own| own == der)))
+        };
         issued.retain(|found| found.serial == entry.serial && is_same(found));
         Ok(Self {
             subject: entry.subject,

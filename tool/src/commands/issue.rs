@@ -4,30 +4,25 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use der::{Decode, Encode};
-use jeton_client::key_types;
+use der::Encode;
+use jeton_ca::authority::{Ready, entry_of};
+use jeton_ca::certificate::Holder;
+use jeton_ca::file::{self, Source};
+use jeton_ca::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
+use jeton_ca::name::{constraint, general_name, type_of};
+use jeton_ca::register::{Entry, Register};
+use jeton_ca::search::above;
 use jeton_client::text::shown;
-use jeton_pki::certificate::{self, Holder};
-use jeton_pki::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
-use jeton_pki::name::{constraint, general_name, type_of};
-use jeton_pki::public_key_template;
-use jeton_tool::register::{Entry, Register};
-use jeton_tool::token_file::check_public_key;
+use jeton_tool::time::date;
 use jeton_tool::{Cause, Error, formats, token_file};
-use spki::SubjectPublicKeyInfoOwned;
-use x509_cert::Certificate;
-use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
-use x509_cert::ext::pkix::{BasicConstraints, NameConstraints, SubjectAltName};
 
 use super::again::Proposed;
-use super::authority::{self, Authority, IssuedRow, Ready, date};
+use super::authority::{Authority, IssuedRow};
 use super::hook::Hook;
-use super::issued::{Shown, Which, above};
+use super::issued::{Shown, Which};
 use super::out::{self, Encoding, Output};
 use super::pin::warn;
 
-/// The largest request. A signature of SLH-DSA has 50 KB.
-const MOST_REQUEST: usize = 128 << 10;
 /// A request may ask for very much that a profile does not allow. The list keeps the first parts.
 const MOST_BEYOND: usize = 16;
 
@@ -63,9 +58,9 @@ struct Terms {
 
 impl Terms {
     /// Opens the CA and its list.
-    fn open(&self) -> Result<(Ready, Register), Error> {
+    fn open(&self) -> Result<(Ready<'_>, Register), Error> {
         let ready = self.authority.open()?;
-        let register = authority::register(&self.authority.list, &ready)?;
+        let register = ready.register(&self.authority.list.path()?)?;
         let ready = ready.bind(&register)?;
         ready.expect_may_issue(&register)?;
         Ok((ready, register))
@@ -98,30 +93,19 @@ impl Terms {
     /// number of the certificate that this one renews.
     fn issue(
         &self,
-        (ready, register): (&Ready, &Register),
+        (ready, register): (&Ready<'_>, &Register),
         output: &Output,
         order: &Order<'_>,
         remark: &[String],
         old: Option<&str>,
     ) -> Result<Shown, Error> {
-        register.expect_secret(order.public_key)?;
-        let mut serial = [0; 16];
-        ready.session.random(&mut serial)?;
-        let tbs = ready.issuer.certificate_tbs(order, serial)?;
-        let signature = self.authority.sign(ready, &ready.issuer.signer, &tbs)?;
-        let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
-        let mut entry = authority::entry_of(&der, &ready.name, &order.profile.name)?;
-        entry.remark = Some(remark.join("; ")).filter(|remark| !remark.is_empty());
+        let (entry, der) = ready.certificate(register, order, remark)?;
         let mut all = vec![der];
         if self.chain {
             all.extend(above(register, &entry)?);
         }
         let draft = output.encoded(&all, "CERTIFICATE", self.format)?;
-        register.add(&entry, &all[0], || {
-            ready.expect_may_issue(register)?;
-            register.expect_secret(order.public_key)?;
-            old.iter().try_for_each(|old| register.expect_good(&ready.name, old))
-        })?;
+        ready.add(register, (&entry, &all[0]), order.public_key, old)?;
         let written = draft.publish().map_err(|error| {
             let text = format!("{error}; `jeton cert show {}` writes the certificate again", entry.serial);
             Error::Caused(error.cause(), text)
@@ -150,7 +134,7 @@ fn describe(path: &Path, entry: &Entry) -> Result<(), Error> {
 /// text. Whatever the file has is kept, so a file without a certificate has no line.
 fn describe_kept(output: &Output) -> Result<(), Error> {
     let Some(path) = output.path().filter(|_| output.is_kept()) else { return Ok(()) };
-    match authority::read_certificate(path).and_then(|der| authority::entry_of(&der, "", "")) {
+    match file::certificate(path, Source::Found).and_then(|der| entry_of(&der, "", "")) {
         Ok(entry) => describe(path, &entry),
         Err(_) => Ok(()),
     }
@@ -168,7 +152,7 @@ fn some_of(names: &str) -> String {
 }
 
 /// Returns the files of requests: those of a directory have names that end in `.csr`. Requesters
-/// may write to the directory, so a FIFO or a device in it is not opened.
+/// may write to the directory, so a FIFO or a device in it is left out.
 fn requests_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut all = Vec::new();
     for path in paths {
@@ -195,45 +179,6 @@ fn requests_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
         all.extend(found);
     }
     Ok(all)
-}
-
-/// Checks the public key of a certificate. Returns it as the certificate has it.
-fn plain_key(info: &[u8], profile: &CertificateProfile) -> Result<Vec<u8>, Error> {
-    let key = SubjectPublicKeyInfoOwned::from_der(info)?;
-    let template = public_key_template(&key)?;
-    profile.check_key(&key)?;
-    let plain = check_public_key(&template)
-        .map_err(|flaw| Cause::Refused.error(format!("the public key is refused: {flaw}")))?;
-    // RFC 5480, 2.2: programs need not read compressed points.
-    Ok(if key.algorithm.oid.to_der()? == key_types::EC { plain } else { info.to_vec() })
-}
-
-/// Reads a request that its own key signed.
-fn request(path: &Path, ready: &Ready, profile: &CertificateProfile) -> Result<Request, Error> {
-    let file = out::input(path, formats::MAX_FILE)?;
-    let refused = |source| Error::KeyFile { path: path.to_owned(), source };
-    let all =
-        formats::contents(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
-    let mut request = match all.as_slice() {
-        [der] if der.len() > MOST_REQUEST => {
-            return Err(
-                Cause::Refused.error(format!("{} has a request of more than 128 KiB", path.display()))
-            );
-        }
-        [der] => Request::parse(der)?,
-        [] => {
-            let text = format!("{} has no certificate request, or a damaged one", path.display());
-            return Err(Error::Failed(text));
-        }
-        _ => return Err(Cause::Refused.error(format!("{} has several requests", path.display()))),
-    };
-    let plain = plain_key(&request.public_key()?, profile)?;
-    request.put_public_key(&plain)?;
-    if !request.is_signed_by_its_key(&ready.session)? {
-        let text = "the signature of the request is not valid";
-        return Err(jeton_pki::Error::Refused(text.to_owned()).into());
-    }
-    Ok(request)
 }
 
 /// Sign a certificate for a request (PKCS#10) with the key of a CA.
@@ -338,12 +283,14 @@ impl Issue {
 
     fn issue(
         &self,
-        (ready, register): &(Ready, Register),
+        (ready, register): &(Ready<'_>, Register),
         profile: &CertificateProfile,
         path: &Path,
         output: &Output,
     ) -> Result<Shown, Error> {
-        let request = request(path, ready, profile)?;
+        let is_named = self.requests.iter().any(|named| named == path);
+        let source = if is_named { Source::Named } else { Source::Found };
+        let request = ready.request(path, source, profile)?;
         let mut remark = request.check(profile)?;
         if let Some(more) = remark.len().checked_sub(MOST_BEYOND).filter(|more| *more > 0) {
             remark.truncate(MOST_BEYOND);
@@ -414,34 +361,16 @@ impl Renew {
         self.terms.output.expect_writable()?;
         let (ready, register) = self.terms.open()?;
         let entry = self.which.find(&register)?;
-        let refused = |text: String| Err(Error::Caused(Cause::Refused, text));
-        if entry.authority != ready.name {
-            return refused(format!("{} is a certificate of {}", entry.serial, entry.issuer));
-        }
-        if entry.revoked.is_some() {
-            return refused(format!("the certificate {} is revoked", entry.serial));
-        }
+        ready.expect_renewable(&entry)?;
         let profile = self.terms.profile(self.profile.as_deref().unwrap_or(&entry.profile))?;
-        let old = Certificate::from_der(&register.der(&entry)?)?.tbs_certificate;
-        let public_key = match &self.request {
-            Some(path) => request(path, &ready, &profile)?.public_key()?,
-            None => plain_key(&old.subject_public_key_info.to_der()?, &profile)?,
-        };
-        let names = old.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
-        let path_length = old.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
-        let constraints = old.get::<NameConstraints>()?.map(|(_, constraints)| constraints);
-        let (permitted, excluded) =
-            constraints.map(|all| (all.permitted_subtrees, all.excluded_subtrees)).unwrap_or_default();
-        let bases = |subtrees: Option<Vec<_>>| {
-            subtrees.into_iter().flatten().map(|subtree: GeneralSubtree| subtree.base).collect()
-        };
+        let old = ready.old(&register, &entry, &profile, self.request.as_deref())?;
         let order = Order {
             profile: &profile,
-            holder: Holder { subject: old.subject, names },
-            public_key: &public_key,
-            path_length: path_length.unwrap_or_default(),
-            permitted: bases(permitted),
-            excluded: bases(excluded),
+            holder: old.holder,
+            public_key: &old.public_key,
+            path_length: old.path_length,
+            permitted: old.permitted,
+            excluded: old.excluded,
             days: self.terms.days,
             crl_url: self.terms.crl_url.as_deref(),
             ocsp_url: self.terms.ocsp_url.as_deref(),

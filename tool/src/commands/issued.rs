@@ -1,23 +1,20 @@
 //! `cert issued`, `cert expiring`, `cert show`, `cert revoke` and `cert release`: the list of the
 //! certificates that a CA issued.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use der::Decode;
+use jeton_ca::authority::REASONS;
+use jeton_ca::register::{Entry, Register};
+use jeton_ca::search::{self, above, is_called, others_of_key, soon};
 use jeton_client::text::shown;
-use jeton_pki::name;
-use jeton_tool::formats::certificate::public_key_of;
-use jeton_tool::register::{Entry, Of, Register, now};
-use jeton_tool::{Cause, Error};
+use jeton_tool::Error;
+use jeton_tool::time::seconds;
 use serde::Serialize;
-use x509_cert::Certificate;
 use x509_cert::ext::pkix::CrlReason;
 
-use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
+use super::authority::{IssuedRow, ListFile};
 use super::hook::Hook;
 use super::out::{self, Encoding, Output, Written};
 
@@ -39,7 +36,7 @@ struct Filter {
 
 impl Filter {
     fn entries(&self) -> Result<Vec<Entry>, Error> {
-        let register = Register::open(&self.list.path()?)?;
+        let register = self.list.open()?;
         let mut entries = register.entries(None)?;
         let mut of_ca = Vec::new();
         for ca in register.authorities()? {
@@ -59,7 +56,7 @@ impl Filter {
 
 fn show<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<(), Error> {
     let rows: Vec<_> = entries.into_iter().map(IssuedRow::of).collect();
-    if out::is_json() { out::json(&rows) } else { rows.iter().try_for_each(IssuedRow::show) }
+    if out::is_json() { out::json(&rows) } else { IssuedRow::list(&rows) }
 }
 
 /// List the certificates of the CAs.
@@ -95,16 +92,6 @@ pub struct Expiring {
     hook: Hook,
 }
 
-/// Reads a number of hours, days or weeks.
-pub fn seconds(text: &str) -> Result<i64, String> {
-    let unit = [("h", 3_600), ("d", 86_400), ("w", 604_800)];
-    let parsed = unit.iter().find_map(|(unit, length)| {
-        let number: u16 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(i64::from(number) * length)
-    });
-    parsed.ok_or_else(|| "write a number of hours, days or weeks: 12h, 30d, 4w".to_owned())
-}
-
 impl Expiring {
     pub fn run(self) -> Result<ExitCode, Error> {
         let entries = self.filter.entries()?;
@@ -118,23 +105,6 @@ impl Expiring {
     }
 }
 
-/// Returns the valid certificates that end in this number of seconds and have no successor, which
-/// is a later certificate of the CA with the same subject, names and profile.
-pub fn soon(entries: &[Entry], within: i64) -> Vec<&Entry> {
-    let last = now() + within;
-    let mut valid: Vec<_> = entries.iter().filter(|entry| entry.status() == "valid").collect();
-    // A certificate without an end is known from a CRL alone, and is revoked.
-    valid.sort_by_key(|entry| entry.not_after);
-    let newest: BTreeMap<_, _> = valid.iter().map(|entry| (holder(entry), entry.id)).collect();
-    let is_newest = |entry: &Entry| newest.get(&holder(entry)) == Some(&entry.id);
-    valid.retain(|entry| entry.not_after.is_some_and(|end| end <= last) && is_newest(entry));
-    valid
-}
-
-fn holder(entry: &Entry) -> [&str; 4] {
-    [&entry.subject, &entry.names, &entry.profile, &entry.authority]
-}
-
 /// The certificate of the list that the operator means.
 #[derive(Args)]
 pub struct Which {
@@ -145,84 +115,10 @@ pub struct Which {
 }
 
 impl Which {
-    /// Finds the certificate: the only valid one with this name, or else the only one. What a name
-    /// and a number fit together is refused. Another user may have put a file with the name of a
-    /// host into the working directory, so a word is never a file.
+    /// Finds the certificate in the list.
     pub fn find(&self, register: &Register) -> Result<Entry, Error> {
-        let text = &self.certificate;
-        let path = Path::new(text);
-        let is_path = text.contains('/') || text.ends_with(".pem");
-        let mut found = self.called(register)?;
-        if is_path && path.is_file() {
-            let of_file = of_file(register, path)?;
-            if found.iter().any(|entry| of_file.iter().all(|own| own.id != entry.id)) {
-                let text = format!(
-                    "{text} is a file, and the name of another certificate; name it by serial:NUMBER"
-                );
-                return Err(Cause::Refused.error(text));
-            }
-            found = of_file;
-        }
-        match found.len() {
-            1 => Ok(found.remove(0)),
-            0 if !is_path && path.is_file() => Err(Cause::NotFound.error(format!(
-                "the list has no certificate with the name {text}; for the file write ./{text}"
-            ))),
-            0 => Err(Cause::NotFound.error(format!("the list has no certificate {text}"))),
-            _ => {
-                let line = |entry: &Entry| format!("serial:{} {}", entry.serial, shown(&entry.subject));
-                let all: Vec<_> = found.iter().map(line).collect();
-                let text =
-                    format!("several certificates fit; name the file or the number: {}", all.join(", "));
-                Err(Error::Failed(text))
-            }
-        }
+        Ok(search::find(register, &self.certificate)?)
     }
-
-    /// Returns the certificates with this number or name.
-    fn called(&self, register: &Register) -> Result<Vec<Entry>, Error> {
-        let mut found = register.entries(None)?;
-        let number = self.certificate.strip_prefix("serial:");
-        let serial = number_of(number.unwrap_or(&self.certificate)).unwrap_or_default();
-        let mut named = Vec::new();
-        for entry in found.iter().filter(|entry| number.is_none() && entry.serial != serial) {
-            // Without the bytes, the list knows no decoded name.
-            let is_named = match register.der(entry) {
-                Ok(der) => is_called(&der, &self.certificate)?,
-                Err(_) => entry.subject == self.certificate,
-            };
-            if is_named {
-                named.push(entry.clone());
-            }
-        }
-        if named.iter().any(is_live) {
-            named.retain(is_live);
-        }
-        found.retain(|entry| entry.serial == serial);
-        found.extend(named);
-        Ok(found)
-    }
-}
-
-/// Returns the entries of the certificate in a file.
-fn of_file(register: &Register, path: &Path) -> Result<Vec<Entry>, Error> {
-    let der = read_certificate(path)?;
-    let wanted = entry_of(&der, "", "")?;
-    let mut found = register.entries(None)?;
-    found.retain(|entry| {
-        // An adopted certificate may have no bytes to compare.
-        let is_same = register.der(entry).map_or(entry.issuer == wanted.issuer, |own| own == der);
-        entry.serial == wanted.serial && is_same
-    });
-    Ok(found)
-}
-
-fn is_called(der: &[u8], text: &str) -> Result<bool, Error> {
-    Ok(name::is_called(&Certificate::from_der(der)?.tbs_certificate, text)?)
-}
-
-fn is_live(entry: &Entry) -> bool {
-    matches!(entry.status(), "valid" | "held")
 }
 
 /// Write a certificate of the list again, and say what the list knows about it.
@@ -256,7 +152,7 @@ pub struct Shown {
 
 impl Show {
     pub fn run(self) -> Result<(), Error> {
-        let register = Register::open(&self.list.path()?)?;
+        let register = self.list.open()?;
         let entry = self.which.find(&register)?;
         let mut all = vec![register.der(&entry)?];
         if self.chain {
@@ -269,16 +165,6 @@ impl Show {
         let written = self.output.encoded(&all, "CERTIFICATE", self.format)?.publish()?;
         out::if_json(&Shown { row, written, hook: true })
     }
-}
-
-/// Returns the certificates between a certificate and the root.
-pub fn above(register: &Register, entry: &Entry) -> Result<Vec<Vec<u8>>, Error> {
-    let ca = register.authority(&entry.authority)?;
-    let mut all = vec![ca.certificate];
-    all.extend(split(&ca.above)?);
-    // The last certificate is the root's, which a client has.
-    all.pop();
-    Ok(all)
 }
 
 /// Revoke a certificate of the list. The next CRL and the next OCSP response say so.
@@ -297,7 +183,7 @@ impl Revoke {
     pub fn run(self) -> Result<(), Error> {
         let reason = REASONS.iter().find(|(_, name)| *name == self.reason);
         let (reason, _) = reason.expect("clap accepts only the names of the table");
-        let mut register = Register::open(&self.list.path()?)?;
+        let mut register = self.list.open()?;
         let entry = self.which.find(&register)?;
         let entry = register.revoke(&entry, *reason as u32)?;
         let mut text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
@@ -328,15 +214,6 @@ struct RevokedRow {
     same_key: Vec<IssuedRow>,
 }
 
-/// Returns the valid and the held certificates of the same key, of all CAs.
-fn others_of_key(register: &Register, entry: &Entry) -> Result<Vec<Entry>, Error> {
-    // One that was adopted from a CRL alone has no known key.
-    let Ok(der) = register.der(entry) else { return Ok(Vec::new()) };
-    let mut others = register.of_key(&public_key_of(&der)?, Of::All)?;
-    others.retain(|other| other.id != entry.id && ["valid", "held"].contains(&other.status()));
-    Ok(others)
-}
-
 /// Make a certificate valid again that was revoked with the reason hold.
 #[derive(Args)]
 pub struct Release {
@@ -348,7 +225,7 @@ pub struct Release {
 
 impl Release {
     pub fn run(self) -> Result<(), Error> {
-        let mut register = Register::open(&self.list.path()?)?;
+        let mut register = self.list.open()?;
         let entry = self.which.find(&register)?;
         let entry = register.release(&entry)?;
         let text = format!("The certificate {} of {} is valid again.", entry.serial, shown(&entry.subject));

@@ -1,5 +1,6 @@
 //! `key`: generate, import, export, wrap and unwrap.
 
+mod dates;
 mod derive;
 mod export;
 mod generate;
@@ -16,6 +17,7 @@ use jeton_tool::import::{Protection, names, protected};
 use jeton_tool::object::describe;
 use jeton_tool::{Error, token_file};
 
+use self::dates::SetDates;
 use self::derive::Derive;
 use self::export::Export;
 use self::generate::Generate;
@@ -49,6 +51,8 @@ enum What {
     Unwrap(Unwrap),
     /// Derive a secret key with ECDH.
     Derive(Derive),
+    /// Set the first and the last day of a key, for an inventory.
+    Dates(SetDates),
     /// The same as `object list` for keys.
     #[command(hide = true)]
     List(List),
@@ -57,7 +61,7 @@ enum What {
 impl Key {
     pub fn run(self) -> Result<ExitCode, Error> {
         run_each! {
-            self.what, What: Generate Import Export Wrap Unwrap Derive;
+            self.what, What: Generate Import Export Wrap Unwrap Derive Dates;
             What::List(command) => command.run(&["private", "public", "secret-key"]).map(Termination::report),
         }
     }

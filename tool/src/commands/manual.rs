@@ -18,16 +18,17 @@ pub struct Manual {
 }
 
 /// The variables of the environment that the tool reads.
-const VARIABLES: [(&str, &str); 9] = [
+const VARIABLES: [(&str, &str); 10] = [
     ("JETON_PIN", "the user's PIN"),
     ("JETON_SO_PIN", "the PIN of the security officer (SO)"),
     ("JETON_NEW_PIN", "the new PIN of pin change and pin unblock"),
     ("JETON_FILE_PIN", "the password of a file that is imported"),
     ("JETON_BACKUP_PASSPHRASE", "the passphrase of a backup"),
+    ("JETON_RECORDED", "if it is set, no secret goes to standard output; ceremony run sets it"),
     ("JETON_DIR", "the token directory"),
     ("JETON_CONF", "the configuration file that is read last"),
     ("JETON_MODULE", "the path of Jeton's module"),
-    ("NO_COLOR", "if it is set, no text is bold"),
+    ("NO_COLOR", "if it is set, no text is bold or coloured"),
 ];
 
 /// The files that the tool reads and writes.
@@ -39,10 +40,11 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 /// The pages whose commands are the examples. A test runs them.
-const PAGES: [&str; 3] = [
+const PAGES: [&str; 4] = [
     include_str!("../../../docs/tool.md"),
     include_str!("../../../docs/admin.md"),
     include_str!("../../../docs/start/ca.md"),
+    include_str!("../../../docs/shares.md"),
 ];
 /// The number of examples of a command that has subcommands.
 const FEW: usize = 5;

@@ -84,8 +84,7 @@ impl List {
         } else {
             lines(&rows)?;
         }
-        let public = [CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION].contains(&session.info()?.state);
-        if public && opened.info.flags & CKF_LOGIN_REQUIRED != 0 && !out::is_json() {
+        if opened.lacks_login(&session)? && !out::is_json() {
             eprintln!("note: private objects are hidden without a login; --login asks for the PIN");
         }
         Ok(())
@@ -110,15 +109,29 @@ pub fn show(objects: &[Description]) -> Result<(), Error> {
     objects.iter().try_for_each(show_one)
 }
 
+/// Writes a new key or key pair in a line, or all its properties.
+pub fn show_new(objects: &[Description], long: bool) -> Result<(), Error> {
+    let [key, others @ ..] = objects else { return Ok(()) };
+    if long || out::is_json() {
+        return show(objects);
+    }
+    let what = if others.is_empty() { "key" } else { "key pair" };
+    let kind = shown(key.key_type.as_deref().unwrap_or(&key.class));
+    out::line(format_args!("{kind} {what} {}, ID {}", shown(&key.label), key.id))
+}
+
 fn show_one(object: &Description) -> Result<(), Error> {
     let kind = object.key_type.as_ref().map_or(String::new(), |kind| format!(", {kind}"));
     let size = object.size.map_or(String::new(), |size| format!("{size} bytes"));
-    let fields: [(_, &str); 7] = [
+    let empty = String::new();
+    let fields: [(_, &str); 9] = [
         ("Label:", &object.label),
         ("ID:", &object.id),
         ("Size:", &size),
         ("Usage:", &object.usage.join(", ")),
         ("Uses:", &object.uses_left.map_or(String::new(), |uses| format!("{uses} left"))),
+        ("Start:", object.start.as_ref().unwrap_or(&empty)),
+        ("End:", object.end.as_ref().unwrap_or(&empty)),
         ("Access:", &object.access.join(", ")),
         ("URI:", &object.uri),
     ];

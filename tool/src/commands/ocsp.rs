@@ -1,39 +1,16 @@
 //! `ocsp`: answers OCSP requests, from a file or on a loopback address.
 
-use std::collections::HashMap;
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
-use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use base64ct::{Base64, Encoding};
 use clap::Args;
-use jeton_client::text::{from_hex, hex};
-use jeton_pki::issuer::{
-    Answer, Query, Responder, Unsigned, internal_error, malformed_request, now, ocsp_request,
-};
+use jeton_ca::file::{self, Source};
+use jeton_ca::responder::{LONGEST, Service};
 use jeton_tool::Error;
-use jeton_tool::formats::certificate::public_key_of;
-use jeton_tool::register::{Entry, Register};
-use percent_encoding::percent_decode_str;
 
-use super::authority::{self, Authority, Ready, entry_of};
-use super::crl::revoked;
-use super::http::{self, Request, Response, lock};
+use super::authority::Authority;
 use super::out::{self, Output};
-
-/// The longest request in bytes.
-const LONGEST: usize = 64 << 10;
-/// The most responses that are kept.
-const MOST_KEPT: usize = 1 << 20;
-/// How often the responses are looked through for those to sign again.
-const RENEWAL: Duration = Duration::from_secs(30);
-/// Warn if the certificate of the signer ends in less than this number of seconds.
-const SOON: u64 = 7 * 24 * 60 * 60;
 
 /// Answer an OCSP request with the key of a CA, or of a certificate of the profile ocsp-signer.
 ///
@@ -67,216 +44,26 @@ impl Ocsp {
     pub fn run(self) -> Result<(), Error> {
         self.output.expect_writable()?;
         let ready = self.authority.open()?;
-        let register = authority::register(&self.authority.list, &ready)?;
-        register.expect_sure(&ready.name)?;
-        let certificate = match (&self.signer_cert, ready.expect_own_key()) {
-            (Some(path), _) => Some(authority::read_certificate(path)?),
-            (None, Ok(())) => None,
-            (None, Err(_)) => Some(authority::certificate_of(&ready.session, &ready.info)?),
-        };
-        let responder = match &certificate {
-            None => Responder::new(&ready.issuer)?,
-            Some(certificate) if public_key_of(certificate)? != ready.info => {
-                return Err(Error::Failed("the key is not that of the signer's certificate".to_owned()));
-            }
-            Some(certificate) => Responder::delegated(&ready.issuer, certificate, &ready.session)?,
-        };
-        let mut signers = ready.path(&register)?;
-        if let Some(certificate) = &certificate {
-            signers.push((ready.name.clone(), entry_of(certificate, "", "")?.serial));
-        }
-        responder.expect_valid()?;
-        if responder.valid.end < now() + SOON {
-            eprintln!(
-                "jeton: the certificate of the signer or of the CA ends on {}",
-                http::date(responder.valid.end)
-            );
-        }
-        let service = Service {
-            name: ready.name.clone(),
-            signers,
-            responder,
-            register: Mutex::new(register),
-            ready: Mutex::new(ready),
-            kept: Mutex::default(),
-            options: &self,
-        };
+        let register = ready.register(&self.authority.list.path()?)?;
+        let signer =
+            self.signer_cert.as_deref().map(|path| file::certificate(path, Source::Named)).transpose()?;
+        let report = |text: &dyn Display| eprintln!("jeton: {text}");
+        let service = Service::new(ready, register, signer, self.days, &report)?;
         if let Some(address) = self.listen {
-            return service.listen(address);
+            return listen(&service, address);
         }
         let path = self.request.as_ref().expect("clap requires a request or --listen");
-        let body = match Query::parse(&out::input(path, LONGEST)?) {
-            Ok(query) => service.sign(&query)?.body,
-            Err(_) => malformed_request()?,
-        };
-        self.output.binary(&body)
+        self.output.binary(&service.response(&out::input(path, LONGEST)?)?)
     }
 }
 
-/// What a responder has. A lock is held only for one look-up or one signature.
-struct Service<'a> {
-    options: &'a Ocsp,
-    responder: Responder,
-    /// The key identifier of the CA, which names it in the list.
-    name: String,
-    /// The certificates of the signer, of the CA and above: the CA of each one, and its number.
-    signers: Vec<(String, String)>,
-    register: Mutex<Register>,
-    ready: Mutex<Ready>,
-    /// The responses that are signed ahead, by [`Query::key`].
-    kept: Mutex<HashMap<Vec<u8>, Arc<Signed>>>,
-}
-
-struct Signed {
-    body: Vec<u8>,
-    /// The lines of the head that do not change with time. RFC 5019, 6.2.
-    headers: String,
-    /// The seconds since 1970 in which it is valid.
-    valid: Range<u64>,
-    /// The last certificate of the request that is in the list.
-    entry: Option<Entry>,
-    /// The version of the list that was asked last.
-    version: AtomicU64,
-}
-
-impl Signed {
-    /// Returns whether half of its validity has passed, or the clock was set back before its start.
-    fn is_old(&self) -> bool {
-        now().wrapping_sub(self.valid.start) >= (self.valid.end - self.valid.start) / 2
+fn listen(service: &Service<'_>, address: SocketAddr) -> Result<(), Error> {
+    if !address.ip().is_loopback() {
+        return Err(Error::Usage(format!("{address} is not a loopback address")));
     }
-}
-
-impl Service<'_> {
-    fn listen(&self, address: SocketAddr) -> Result<(), Error> {
-        if !address.ip().is_loopback() {
-            return Err(Error::Usage(format!("{address} is not a loopback address")));
-        }
-        let failed = || Error::io(address.to_string());
-        let listener = TcpListener::bind(address).map_err(failed())?;
-        out::line(format_args!("http://{}", listener.local_addr().map_err(failed())?))?;
-        thread::scope(|scope| {
-            scope.spawn(|| self.sign_ahead());
-            http::serve(&listener, &|request| self.respond(request));
-        });
-        Ok(())
-    }
-
-    /// Signs a response for each valid certificate of the list, and again before a response ends.
-    fn sign_ahead(&self) {
-        let mut keys = self.valid().unwrap_or_else(|error| {
-            eprintln!("jeton: {error}");
-            Vec::new()
-        });
-        loop {
-            let answers = keys.iter().map(|key| self.answer(&Query::of_key(key)?));
-            if let Some(error) = answers.filter_map(Result::err).next() {
-                eprintln!("jeton: {error}");
-            }
-            thread::sleep(RENEWAL);
-            let kept = lock(&self.kept);
-            keys = kept.iter().filter(|(_, one)| one.is_old()).map(|(key, _)| key.clone()).collect();
-        }
-    }
-
-    /// Returns the keys of the valid certificates of the list.
-    fn valid(&self) -> Result<Vec<Vec<u8>>, Error> {
-        let entries = lock(&self.register).entries(Some(&self.name))?;
-        let (now, ready) = (now(), lock(&self.ready));
-        let valid =
-            entries.iter().filter(|entry| entry.not_after.is_none_or(|end| end.unsigned_abs() >= now));
-        let key = |serial: Vec<u8>| Ok(Query::parse(&ocsp_request(&ready.issuer, &serial)?)?.key()?);
-        valid.filter_map(|entry| key(from_hex(&entry.serial)?).transpose()).collect()
-    }
-
-    /// Answers a request of HTTP. RFC 6960, A.1.
-    fn respond(&self, request: Request<'_>) -> Result<Response, &'static str> {
-        let query = match request {
-            Request::Post(body) => Query::parse(body).ok(),
-            Request::Get(path) => {
-                let text = percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8();
-                let text = text.ok().and_then(|text| Base64::decode_vec(&text).ok());
-                text.and_then(|request| Query::parse(&request).ok())
-            }
-        };
-        let signed = query.map(|query| self.answer(&query));
-        let (body, cache) = match &signed {
-            None => (malformed_request(), None),
-            Some(Err(error)) => {
-                eprintln!("jeton: {error}");
-                (internal_error(), None)
-            }
-            Some(Ok(signed)) => (Ok(signed.body.clone()), Some(signed).filter(|one| !one.headers.is_empty())),
-        };
-        let cache = match cache {
-            None => "Cache-Control: no-store\r\n".to_owned(),
-            Some(signed) => {
-                let (headers, age) = (&signed.headers, signed.valid.end.saturating_sub(now()));
-                format!("{headers}Cache-Control: max-age={age}, public, no-transform, must-revalidate\r\n")
-            }
-        };
-        let headers = format!("Content-Type: application/ocsp-response\r\n{cache}");
-        body.map(|body| Response { headers, body }).map_err(|_| "500 Internal Server Error")
-    }
-
-    /// Returns the response that is signed ahead, or signs one.
-    fn answer(&self, query: &Query) -> Result<Arc<Signed>, Error> {
-        let Some(key) = query.key()? else { return Ok(Arc::new(self.sign(query)?)) };
-        self.responder.expect_valid()?;
-        let version = lock(&self.register).version()?;
-        let kept = lock(&self.kept).get(&key).cloned().filter(|kept| !kept.is_old());
-        let is_true = |kept: &Signed| {
-            let Some(old) = &kept.entry else { return Ok(false) };
-            let new = self.read(|list| list.find(&self.name, &old.serial))?;
-            Ok::<_, Error>(new.is_some_and(|new| (new.revoked, new.reason) == (old.revoked, old.reason)))
-        };
-        if let Some(kept) = kept
-            && (kept.version.load(Ordering::Relaxed) == version || is_true(&kept)?)
-        {
-            kept.version.store(version, Ordering::Relaxed);
-            return Ok(kept);
-        }
-        let signed = Arc::new(self.sign(query)?);
-        let mut all = lock(&self.kept);
-        // Only the list limits how many certificates a client can ask for.
-        if signed.entry.is_some() && (all.len() < MOST_KEPT || all.contains_key(&key)) {
-            all.insert(key, signed.clone());
-        }
-        Ok(signed)
-    }
-
-    /// Reads the list, if it knows all revocations and revokes neither the signer nor a CA above.
-    fn read<T>(&self, work: impl FnOnce(&Register) -> Result<T, Error>) -> Result<T, Error> {
-        let mut register = lock(&self.register);
-        register.version()?;
-        // One lock of the file for all that is read.
-        let _moment = register.moment()?;
-        register.expect_sure(&self.name)?;
-        self.signers.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
-        work(&register)
-    }
-
-    fn sign(&self, query: &Query) -> Result<Signed, Error> {
-        let version = lock(&self.register).version()?.into();
-        // A request for certificates of other CAs looks nothing up.
-        self.read(|_| Ok(()))?;
-        let mut found = None;
-        let Unsigned { tbs, valid } = self.responder.response_tbs(query, self.options.days, |serial| {
-            let entry = self.read(|list| list.find(&self.name, &hex(serial)));
-            let entry = entry.map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;
-            let answer = match &entry {
-                None => Answer::Unknown,
-                Some(entry) => revoked(entry).map_or(Answer::Good, Answer::Revoked),
-            };
-            found = entry;
-            Ok(answer)
-        })?;
-        let signature = self.options.authority.sign(&lock(&self.ready), &self.responder.signer, &tbs)?;
-        let body = self.responder.assemble(&tbs, &signature)?;
-        let headers = query.key()?.map_or(String::new(), |_| {
-            let (start, end) = (http::date(valid.start), http::date(valid.end));
-            let tag = hex(digest(&SHA256, &body).as_ref());
-            format!("Last-Modified: {start}\r\nExpires: {end}\r\nETag: \"{tag}\"\r\n")
-        });
-        Ok(Signed { body, headers, valid, entry: found, version })
-    }
+    let failed = || Error::io(address.to_string());
+    let listener = TcpListener::bind(address).map_err(failed())?;
+    out::line(format_args!("http://{}", listener.local_addr().map_err(failed())?))?;
+    service.serve(&listener);
+    Ok(())
 }

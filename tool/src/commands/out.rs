@@ -2,7 +2,7 @@
 //! with a certificate or a CRL that would be lost.
 
 use std::ffi::OsStr;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,13 +14,20 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use jeton_client::text::{hex, is_obeyed, shown};
 use jeton_peers::printed;
-use jeton_tool::Error;
 use jeton_tool::output::{self, Existing, NewFile};
+use jeton_tool::{Cause, Error, formats};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-/// The width of tables.
+/// The width of tables that do not go to a terminal.
 const COLUMNS: u16 = 80;
+/// The least width of a table, on a terminal that is narrower.
+const LEAST_COLUMNS: u16 = 40;
+/// The cells that a terminal shows in red.
+const ALARMS: [&str; 3] = ["expired", "locked", "revoked"];
+
+/// The environment variable that says that standard output goes into the record of a ceremony.
+pub const RECORDED: &str = "JETON_RECORDED";
 
 /// Whether the command line has `--json`.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -69,7 +76,7 @@ fn arrived(written: std::io::Result<()>) -> Result<(), Error> {
 pub fn fields(title: &str, fields: &[(&str, &str)]) -> Result<(), Error> {
     heading(&shown(title))?;
     let mut fields = fields.iter().filter(|(_, value)| !value.is_empty());
-    fields.try_for_each(|(name, value)| line(format_args!("    {name:<8} {}", shown(value))))
+    fields.try_for_each(|(name, value)| print(&format!("    {name:<8} {}", painted(&escaped(&shown(value))))))
 }
 
 /// Writes a value if the results are JSON.
@@ -105,12 +112,25 @@ pub fn columns<const N: usize>(
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
     let widths: [usize; N] = std::array::from_fn(width);
     for (index, row) in rows.iter().enumerate() {
-        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        let text = cells.join("  ");
-        let text = text.trim_end();
-        if has_heading && index == 0 { heading(text) } else { line(text) }?;
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        if has_heading && index == 0 {
+            heading(cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        } else {
+            put_cells(cells)?;
+        }
     }
     Ok(())
+}
+
+/// Returns a number with its noun, for example "1 session" or "2 sessions".
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Writes cells in a line.
+fn put_cells(cells: impl IntoIterator<Item = String>) -> Result<(), Error> {
+    let cells: Vec<_> = cells.into_iter().map(|cell| painted(&escaped(&cell))).collect();
+    print(cells.join("  ").trim_end())
 }
 
 /// Shows on a terminal that the command works, and for how long, until the value is dropped.
@@ -122,11 +142,13 @@ pub fn waiting(text: impl Into<std::borrow::Cow<'static, str>>) -> ProgressBar {
     bar
 }
 
-/// Returns a table of [`COLUMNS`].
+/// Returns a table that fits the terminal.
 pub fn table(header: impl Into<comfy_table::Row>) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS);
+    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
+    let width = terminal.filter(|width| *width != 0).map_or(COLUMNS, |width| width.max(LEAST_COLUMNS));
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table.set_header(header);
     table
 }
@@ -138,11 +160,21 @@ pub fn number(number: u64) -> Cell {
 
 /// Writes a heading, bold on a terminal.
 pub fn heading(text: &str) -> Result<(), Error> {
+    if has_colours() { print(&format!("\x1b[1m{}\x1b[0m", escaped(text))) } else { line(text) }
+}
+
+/// Returns whether standard output is a terminal whose user wants colours.
+fn has_colours() -> bool {
     let has_no = |name, value: fn(&OsStr) -> bool| !std::env::var_os(name).is_some_and(|text| value(&text));
-    let colour = std::io::stdout().is_terminal()
+    std::io::stdout().is_terminal()
         && has_no("NO_COLOR", |value| !value.is_empty())
-        && has_no("TERM", |value| value == "dumb");
-    if colour { print(&format!("\x1b[1m{}\x1b[0m", escaped(text))) } else { line(text) }
+        && has_no("TERM", |value| value == "dumb")
+}
+
+/// Returns a cell, in red on a terminal if it is an alarm.
+fn painted(cell: &str) -> String {
+    let is_alarm = ALARMS.contains(&cell.trim_end()) && has_colours();
+    if is_alarm { format!("\x1b[31m{cell}\x1b[0m") } else { cell.to_owned() }
 }
 
 /// The encoding of a certificate, a request or a CRL.
@@ -340,6 +372,11 @@ impl Output {
 
     fn draft(&self, bytes: &[u8], form: Form, mode: u32) -> Result<Draft, Error> {
         let (mut written, mut file, mut kept) = (Written::default(), None, Zeroizing::default());
+        if mode == SECRET && self.file().is_none_or(output::is_stream) && std::env::var_os(RECORDED).is_some()
+        {
+            let text = "the record of the ceremony would have this result: write it to a file with --out";
+            return Err(Cause::Refused.error(text));
+        }
         if let Some(path) = self.file() {
             // The name may not be UTF-8, as JSON is.
             written.file = Some(path.display().to_string());
@@ -368,18 +405,8 @@ impl Output {
 
 /// Reads a file, or standard input for `-`. Fails if it is larger than `most` bytes.
 pub fn input(path: &Path, most: usize) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    let limit = most as u64 + 1;
-    let read = if path == Path::new("-") {
-        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-    };
-    read.map_err(Error::io(path))?;
-    if bytes.len() > most {
-        return Err(Error::Failed(format!("{} is larger than {most} bytes", path.display())));
-    }
-    Ok(bytes)
+    let bytes = formats::input(path, most).map_err(Error::io(path))?;
+    bytes.ok_or_else(|| Error::Failed(format!("{} is larger than {most} bytes", path.display())))
 }
 
 /// The maximum length of a message in bytes.

@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use jeton_ca::file;
 use jeton_tool::formats::{self, Item, Password, Random, Wanted, certificate, identity};
 use jeton_tool::{Cause, Error, token_file};
 use zeroize::Zeroizing;
 
-use super::authority::read_certificates;
 use super::out::{self, Output};
 use super::pin::{self, FilePin, warn};
 
@@ -40,7 +40,7 @@ impl P12 {
             return Ok(());
         }
         self.output.expect_writable()?;
-        let certificates = read_certificates(&self.certificates)?;
+        let certificates = file::certificates(&self.certificates)?;
         let none = || Cause::NotFound.error(format!("{} has no certificate", self.certificates.display()));
         let own = certificates.first().ok_or_else(none)?;
         let password = match self.file_pin.given()? {

@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jeton_client::text::shown;
 use jeton_tool::Error;
+use jeton_tool::shares::{self, Purpose};
 use jeton_tool::token_file::{self, PinInfo, TokenFile};
 use zeroize::Zeroizing;
+
+use super::recovery::recover;
 
 /// The tool warns about a new PIN with fewer bytes.
 const SHORT: usize = 8;
@@ -23,11 +26,13 @@ const MAX_FILE: u64 = 64 << 10;
 pub struct PinFiles {
     /// A file with the security officer's PIN in its first line, or set JETON_SO_PIN. The tool asks
     /// for a PIN that is absent.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "SoPinShares")]
     so_pin_file: Option<PathBuf>,
     /// An open file descriptor with the security officer's PIN in its first line.
-    #[arg(long, value_name = "NUMBER", conflicts_with = "so_pin_file")]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["so_pin_file", "SoPinShares"])]
     so_pin_fd: Option<u32>,
+    #[command(flatten)]
+    so_pin_shares: SoPinShares,
     /// A file with the user's PIN in its first line, or set JETON_PIN. The tool asks for a
     /// PIN that is absent.
     #[arg(long)]
@@ -49,18 +54,26 @@ impl PinFiles {
     }
 
     pub fn given_so(&self) -> Result<Option<Zeroizing<String>>, Error> {
-        given(self.so_pin_file.as_deref(), self.so_pin_fd, "JETON_SO_PIN")
+        match self.so_pin_shares.given()? {
+            Some(pin) => Ok(Some(pin)),
+            None => given(self.so_pin_file.as_deref(), self.so_pin_fd, "JETON_SO_PIN"),
+        }
     }
 }
+
+/// The name of the value of each option that has a secret as its value. The record of a ceremony
+/// refuses these options.
+pub const VALUE: &str = "SECRET";
 
 /// Options for a secret: its file, its file descriptor, its systemd credential, or its value. Other
 /// users of the machine see the value in the list of processes.
 macro_rules! secret_options {
-    ($name:ident, $whose:literal, $variable:literal, $value:ident, $file:ident, $descriptor:ident, $credential:ident) => {
+    ($(#[$group:meta])* $name:ident, $whose:literal, $variable:literal, $value:ident, $file:ident, $descriptor:ident, $credential:ident) => {
         #[doc = concat!("The options for ", $whose, ".")]
         #[derive(Args, Clone)]
+        $(#[$group])*
         pub struct $name {
-            #[arg(long, help = concat!("Pass ", $whose, "; other users can see it: prefer ", $variable, " or a file"))]
+            #[arg(long, value_name = VALUE, help = concat!("Pass ", $whose, "; other users can see it: prefer ", $variable, " or a file"))]
             $value: Option<String>,
             #[arg(long, value_name = "FILE", conflicts_with = stringify!($value),
                   help = concat!("A file with ", $whose, " in its first line"))]
@@ -89,7 +102,16 @@ macro_rules! secret_options {
 }
 
 secret_options!(UserPin, "the user's PIN", "JETON_PIN", pin, pin_file, pin_fd, pin_credential);
-secret_options!(SoPin, "the SO's PIN", "JETON_SO_PIN", so_pin, so_pin_file, so_pin_fd, so_pin_credential);
+secret_options!(
+    #[group(conflicts_with = "SoPinShares")]
+    WholeSoPin,
+    "the SO's PIN",
+    "JETON_SO_PIN",
+    so_pin,
+    so_pin_file,
+    so_pin_fd,
+    so_pin_credential
+);
 secret_options!(
     NewPin,
     "the new PIN",
@@ -117,6 +139,47 @@ secret_options!(
     passphrase_fd,
     passphrase_credential
 );
+
+/// The options for the SO's PIN, whole or in shares.
+#[derive(Args, Clone)]
+pub struct SoPin {
+    #[command(flatten)]
+    whole: WholeSoPin,
+    #[command(flatten)]
+    shares: SoPinShares,
+}
+
+impl SoPin {
+    /// Returns the PIN that an option or the environment variable gives.
+    pub fn given(&self) -> Result<Option<Zeroizing<String>>, Error> {
+        match self.shares.given()? {
+            Some(pin) => Ok(Some(pin)),
+            None => self.whole.given(),
+        }
+    }
+}
+
+/// The options for shares of the SO's PIN.
+#[derive(Args, Clone)]
+pub struct SoPinShares {
+    /// A file with a share of the SO's PIN. May be repeated, in any order. The tool asks for the
+    /// shares that are missing.
+    #[arg(long, value_name = "FILE")]
+    so_pin_share: Vec<PathBuf>,
+    /// Ask for the shares of the SO's PIN.
+    #[arg(long)]
+    ask_so_pin_shares: bool,
+}
+
+impl SoPinShares {
+    fn given(&self) -> Result<Option<Zeroizing<String>>, Error> {
+        if self.so_pin_share.is_empty() && !self.ask_so_pin_shares {
+            return Ok(None);
+        }
+        let secret = recover(Purpose::SoPin, &self.so_pin_share)?;
+        shares::pin(&secret).map(Some)
+    }
+}
 
 /// Returns the path of a systemd credential.
 fn credential(name: &str) -> Result<PathBuf, Error> {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
+use jeton_ca::authority::entry_of;
+use jeton_ca::register::{Ca, Entry};
+use jeton_ca::search::soon;
 use jeton_tool::Error;
-use jeton_tool::register::{Ca, Entry, Register, now};
+use jeton_tool::time::{date, now, seconds};
 
-use super::authority::{IssuedRow, ListFile, date, entry_of};
-use super::issued::{seconds, soon};
+use super::authority::{IssuedRow, ListFile};
 use super::out::Output;
 
 /// The colours and the layout. The page loads nothing.
@@ -51,7 +53,7 @@ struct Facts {
 
 impl Report {
     pub fn run(self) -> Result<(), Error> {
-        let register = Register::open(&self.list.path()?)?;
+        let register = self.list.open()?;
         let entries = register.entries(None)?;
         let soon = soon(&entries, self.within);
         let facts = register.authorities()?.into_iter().map(|ca| {

@@ -2,11 +2,12 @@
 
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cryptoki_sys::{
-    CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_PIN_INCORRECT, CKR_PIN_LOCKED,
+    CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_GENERAL_ERROR, CKR_PIN_INCORRECT,
+    CKR_PIN_LOCKED, CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION,
 };
 use jeton_client::text::{from_hex, shown};
 use jeton_peers::Known;
@@ -37,6 +38,20 @@ impl ModuleOption {
     /// Returns the name or path of the module.
     pub fn name(&self) -> &str {
         self.module.as_deref().unwrap_or("jeton")
+    }
+
+    /// Returns the client module for a group of agents, of which a new key needs this number.
+    pub fn of_group(&self, needed: u8, agents: &[String]) -> Result<Self, Error> {
+        if self.parameters.is_some() {
+            return Err(Error::Usage("--agents replaces --parameters".to_owned()));
+        }
+        if let Some(wrong) = agents.iter().find(|agent| agent.contains(['\'', '\n'])) {
+            return Err(Error::Usage(format!("{wrong:?} is no address")));
+        }
+        let agents: Vec<_> = agents.iter().map(|agent| format!("'{agent}'")).collect();
+        let parameters = format!("split = {{ threshold = {needed}, agents = [{}] }}", agents.join(", "));
+        let module = self.module.clone().or_else(|| Some("jeton-agent".to_owned()));
+        Ok(Self { module, parameters: Some(parameters) })
     }
 
     /// Loads and initialises the module. Fails if the URI names a module, unless --module names the
@@ -78,14 +93,27 @@ pub fn open(name: &str, parameters: Option<&str>) -> Result<Module, Error> {
     let module = Module::load(jeton_peers::library_of(name)?)?;
     let looking = Known::named(name).and_then(Known::looking_parameters);
     let done = module.initialize(parameters.or(looking));
-    done.map_err(|failure| unreadable(name).unwrap_or(failure.into()))?;
+    done.map_err(|failure| match failure.code {
+        // The log has said why the configuration is refused. Another look would say it again.
+        CKR_GENERAL_ERROR => failure.into(),
+        _ => unreadable(name).unwrap_or(failure.into()),
+    })?;
     Ok(module)
 }
 
 /// Returns the error of the first token of Jeton that this user cannot open. The module does not
 /// say why it cannot read a directory, and a token that it cannot read looks as if it were absent.
 pub fn unreadable(module: &str) -> Option<Error> {
-    (module == "jeton").then(token_file::unreadable).flatten()
+    is_in_process(module).then(token_file::unreadable).flatten()
+}
+
+/// Returns whether the module opens the tokens of this user: Jeton, unless `JETON_MODULE` names the
+/// client module of the agent, whose tokens belong to another user.
+pub fn is_in_process(module: &str) -> bool {
+    let is_client = |file: PathBuf| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libjeton_client"))
+    };
+    module == "jeton" && !jeton_peers::library_of(module).is_ok_and(is_client)
 }
 
 /// The options that choose a token.
@@ -159,6 +187,11 @@ pub enum Need {
 }
 
 impl Opened {
+    /// Takes a token that a list of slots has.
+    pub fn at(module: Module, slot: SlotId, info: TokenInfo) -> Self {
+        Self { module, slot, info, uri: None }
+    }
+
     /// Opens a session, and logs the user in as `need` says.
     pub fn session(&self, pin: &UserPin, access: Access, need: Need) -> Result<Session, Error> {
         let session = self.module.open_session(self.slot, access)?;
@@ -173,6 +206,12 @@ impl Opened {
         };
         self.login(&session, User::User, &pin)?;
         Ok(session)
+    }
+
+    /// Returns whether the session has no login, although the token requires one.
+    pub fn lacks_login(&self, session: &Session) -> Result<bool, Error> {
+        let public = [CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION].contains(&session.info()?.state);
+        Ok(public && self.info.flags & CKF_LOGIN_REQUIRED != 0)
     }
 
     /// Returns the user's PIN, and asks for it if nothing gives it.
@@ -192,7 +231,9 @@ impl Opened {
                 let left = left.map_or(String::new(), |left| format!("; {left}"));
                 Cause::WrongPin.error(format!("{failure}: the {whose} PIN is wrong{left}"))
             }
-            CKR_PIN_LOCKED => Cause::Locked.error(format!("{failure}; see `jeton pin {command}`")),
+            CKR_PIN_LOCKED => Cause::Locked.error(format!(
+                "{failure}; see `jeton pin {command}`. An agent refuses a client for ten minutes after five wrong PINs"
+            )),
             _ => failure.into(),
         })
     }

@@ -57,7 +57,7 @@ impl Token {
 /// The PINs of a token for tests, of the SO and of the user.
 const TEST_PINS: [&str; 2] = ["12345678", "87654321"];
 /// The options, and the groups of options, whose values `--test` fixes.
-const TEST_CONFLICTS: [&str; 3] = ["parameters", "SoPin", "UserPin"];
+const TEST_CONFLICTS: [&str; 4] = ["parameters", "WholeSoPin", "SoPinShares", "UserPin"];
 
 /// Initialise a token and set its PINs.
 ///
@@ -143,7 +143,7 @@ impl InitToken {
 
 /// Opens the module of Jeton with the cheapest key derivation. Fails if the policy is *strict*.
 fn for_tests(module: &ModuleOption) -> Result<Module, Error> {
-    if module.name() != "jeton" {
+    if !target::is_in_process(module.name()) {
         return Err(Error::Usage("--test makes only tokens of Jeton".to_owned()));
     }
     if token_file::is_strict()? {
@@ -154,8 +154,8 @@ fn for_tests(module: &ModuleOption) -> Result<Module, Error> {
 
 /// Fails if a token cannot have this label: blanks at its end are padding (`CK_TOKEN_INFO`).
 pub fn check_label(label: &str) -> Result<(), Error> {
-    if label.len() > 32 || label.ends_with(' ') {
-        let text = "a label has 32 bytes at most and no blank at its end; --label gives another one";
+    if !(1..=32).contains(&label.len()) || label.ends_with(' ') {
+        let text = "a label has 1 to 32 bytes and no blank at its end; --label gives another one";
         return Err(Error::Usage(text.to_owned()));
     }
     Ok(())
@@ -213,7 +213,7 @@ struct TokenRow {
 /// Describes slots. Also returns the error of [`token_file::all_again`]. Finalizes the module of
 /// Jeton: this process opens the files of the tokens itself.
 fn rows(option: &ModuleOption, module: &Module, slots: &[Slot]) -> Result<(Vec<Row>, Option<Error>), Error> {
-    if option.name() != "jeton" {
+    if !target::is_in_process(option.name()) {
         let public = |slot: &Slot| {
             let session = module.open_session(slot.id, Access::ReadOnly).ok()?;
             Some(session.find(&[]).ok()?.len() as u64)
@@ -247,7 +247,7 @@ impl ListTokens {
     }
 
     fn show(&self, rows: &[Row]) -> Result<(), Error> {
-        let is_foreign = self.module.name() != "jeton";
+        let is_foreign = !target::is_in_process(self.module.name());
         if self.long {
             let names: &[_] = if is_foreign { &FOREIGN } else { &COLUMNS };
             return rows.iter().try_for_each(|row| row.show(names));
@@ -343,9 +343,9 @@ struct DeleteToken {
 
 impl DeleteToken {
     pub fn run(self) -> Result<(), Error> {
-        if self.module.name() != "jeton" {
+        if !target::is_in_process(self.module.name()) {
             return Err(Error::Usage(
-                "PKCS#11 has no call that deletes a token; this command deletes only tokens of Jeton"
+                "PKCS#11 has no call that deletes a token; this command deletes only files of Jeton, without an agent"
                     .to_owned(),
             ));
         }

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use jeton_client::text::shown;
 use jeton_tool::output::Existing;
+use jeton_tool::shares::Scheme;
 use jeton_tool::token_file::{self, Login, PinCost, PinInfo, Pins, Role, SealingChange, TokenFile};
 use jeton_tool::{Error, backup};
 
 use super::out::{self, shown_path};
 use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
 use super::protection::ProtectionOptions;
+use super::shares::{show, split_sealing_key};
 
 /// The options that choose a token.
 #[derive(Args)]
@@ -70,7 +72,7 @@ pub struct Reset {
     which: Which,
     /// Set the count of wrong PINs back to 0, for the SO and for the user; the PINs stay as they
     /// are.
-    #[arg(long, conflicts_with_all = ["so_pin", "pin"])]
+    #[arg(long, conflicts_with_all = ["so_pin", "SoPinShares", "pin"])]
     failures: bool,
     #[command(flatten)]
     so_pin: SoPin,
@@ -219,6 +221,10 @@ enum SealingCommand {
     New {
         /// The file; it must not exist.
         file: PathBuf,
+        /// Also write shares of the key, to files with `.1`, `.2` and so on after the name: any M
+        /// of N recover it, as in 2/3.
+        #[arg(long, value_name = "M/N")]
+        shares: Option<Scheme>,
     },
     /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the
     /// token then need it.
@@ -242,8 +248,16 @@ struct ChangeSealing {
 impl SealingKey {
     pub fn run(self) -> Result<(), Error> {
         let (command, change, done) = match self.what {
-            SealingCommand::New { file } => {
+            SealingCommand::New { file, shares } => {
                 token_file::new_sealing_key(&file)?;
+                if let Some(scheme) = shares {
+                    let files = split_sealing_key(&file, scheme);
+                    if files.is_err() {
+                        // No token needs this key yet.
+                        let _ = std::fs::remove_file(&file);
+                    }
+                    return show(&files?);
+                }
                 let text = format!(
                     "{} holds a new sealing key. Keep a copy of it apart from the token.",
                     file.display()

@@ -30,8 +30,10 @@ pub(super) fn examine(url: &str, settings: &BTreeMap<&str, String>) -> Result<Ve
             let remedy = "restore the database from a backup of it".to_owned();
             findings.push(Finding::new("damaged", Some(token.path()), problem, remedy));
         }
-        let file = token_file::directory()?.join(&info.serial).with_extension("jeton");
-        if file.symlink_metadata().is_ok() {
+        let directory = token_file::directory()?;
+        let flat = directory.join(&info.serial).with_extension("jeton");
+        let files = [token_file::path_of(&directory, &info.serial), flat];
+        for file in files.into_iter().filter(|file| file.symlink_metadata().is_ok()) {
             let problem = format!("the database also has the token {} of this file", shown(&info.label));
             let remedy =
                 format!("move the older one away; for the file: mv {} ELSEWHERE", super::quoted(&file));

@@ -1,4 +1,4 @@
-//! The directory in which a new token is written, until its file is renamed into the token
+//! The directory in which a new token is written, until its own directory is renamed into the token
 //! directory.
 
 use std::fs::{self, DirBuilder, File};
@@ -44,12 +44,11 @@ impl Stage {
         self.directory.path()
     }
 
-    /// Moves the token's file into the token directory with one rename. Returns its new path.
+    /// Moves the token's own directory into the token directory with one rename. Returns the new
+    /// path of its file.
     pub fn publish(&self, tokens: &Path, serial: &str) -> Result<PathBuf, Error> {
-        let name = format!("{serial}.jeton");
-        let (from, to) = (self.path().join(&name), tokens.join(&name));
-        let journal = self.path().join(format!("{name}-wal"));
-        if journal.exists() {
+        let from = token_file::path_of(self.path(), serial);
+        if from.with_extension("jeton-wal").exists() {
             return Err(Error::Failed(
                 "the new token could not be completed: its write-ahead log still exists".to_owned(),
             ));
@@ -57,9 +56,10 @@ impl Stage {
         token_file::open_file(&from, OFlags::RDONLY, 0)
             .and_then(|file| file.sync_all())
             .map_err(Error::io(&from))?;
-        fs::rename(&from, &to).map_err(Error::io(&to))?;
+        let to = tokens.join(serial);
+        fs::rename(self.path().join(serial), &to).map_err(Error::io(&to))?;
         File::open(tokens).and_then(|directory| directory.sync_all()).map_err(Error::io(tokens))?;
-        Ok(to)
+        Ok(token_file::path_of(tokens, serial))
     }
 }
 

@@ -5,14 +5,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, token_file};
 
 /// Removes the files of the token with this serial and returns their paths.
 pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Error> {
     if serial.is_empty() || !serial.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return Err(Error::Usage(format!("{serial:?} is not the serial of a Jeton token")));
     }
-    let token = directory.join(format!("{serial}.jeton"));
+    let own = token_file::path_of(directory, serial);
+    let flat = directory.join(format!("{serial}.jeton"));
+    let token = if own.symlink_metadata().is_ok() { own } else { flat };
     // The token's file is removed last: an interruption leaves a token, not a log without its
     // token.
     let mut removed = Vec::new();
@@ -25,6 +27,7 @@ pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Erro
             Err(error) => return Err(Error::io(name)(error)),
         }
     }
+    token_file::remove_empty_directory(&token);
     Ok(removed)
 }
 
@@ -42,6 +45,20 @@ mod tests {
         assert_eq!(removed.len(), 2);
         assert!(directory.path().join("b2.jeton").exists());
         assert!(!directory.path().join("a1.jeton").exists());
+    }
+
+    #[test]
+    fn the_own_directory_of_a_token_is_removed_with_it() {
+        const SERIAL: &str = "0123456789abcdef";
+        let directory = tempfile::tempdir().expect("the system has a temporary directory");
+        let token = token_file::path_of(directory.path(), SERIAL);
+        let own = token.parent().expect("a directory");
+        fs::create_dir(own).expect("it is writable");
+        for path in [&token, &token.with_extension("jeton-lock")] {
+            fs::write(path, b"").expect("it is writable");
+        }
+        assert_eq!(delete_files(directory.path(), SERIAL).expect("the token is there").len(), 2);
+        assert!(!own.exists());
     }
 
     #[test]

@@ -72,10 +72,74 @@ compromise plus | grep 'has the same key'
 fails 7 issue minus | grep 'was revoked because the key was compromised'
 fails 7 jeton cert release ./held.pem | grep 'was revoked because the key was compromised'
 [ "$(jeton cert issued --status held | wc -l)" = 1 ]
+# A key from which the compromised key follows: RSA with a common prime, and the other points of secp256k1 for a secret.
+python3 -c '
+import subprocess
+p = 2**256 - 2**32 - 977
+n = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141
+root = pow(3, (n - 1) // 3, n)
+d = 12345678901234567890
+for name, d in ("first", d), ("second", d * root % n), ("third", n - d * root * root % n):
+    curve = bytes.fromhex("a00706052b8104000a")
+    open(name, "wb").write(bytes.fromhex("302e020101" "0420") + d.to_bytes(32, "big") + curve)
+def prime(bits):
+    return int(subprocess.check_output(["openssl", "prime", "-generate", "-bits", str(bits)]))
+shared = prime(1024)
+for name in "one", "other":
+    q = prime(1024)
+    d = pow(65537, -1, (shared - 1) * (q - 1))
+    values = [0, shared * q, 65537, d, shared, q, d % (shared - 1), d % (q - 1), pow(q, -1, shared)]
+    lines = "".join(f"n{at}=INTEGER:{value}\n" for at, value in enumerate(values))
+    open(name + ".conf", "w").write(f"asn1=SEQUENCE:key\n[key]\n{lines}")'
+for name in first second third; do openssl ec -inform DER -in $name -out $name.key; done
+for name in one other; do
+    openssl asn1parse -genconf $name.conf -noout -out $name.der
+    openssl rsa -inform DER -in $name.der -out $name.key
+done
+for name in first second third one other; do openssl req -new -key $name.key -subj /CN=$name -out $name.csr; done
+issue first sub-ca
+for name in one other; do issue $name; done
+compromise one | grep 'of CN=other has the same key'
+compromise first
+for name in second third; do
+    fails 7 issue $name sub-ca | grep 'was revoked because the key was compromised'
+done
+fails 7 jeton cert renew ./other.pem $CA | grep 'was revoked because the key was compromised'
+# Keys that anyone finds: the private keys 1 and 65536.
+python3 -c '
+for number in 1, 65536:
+    curve = bytes.fromhex("a00a06082a8648ce3d030107")
+    open(f"k{number}", "wb").write(bytes.fromhex("3031020101" "0420") + number.to_bytes(32, "big") + curve)'
+for number in 1 65536; do
+    openssl ec -inform DER -in k$number -out k$number.key
+    openssl req -new -key k$number.key -subj /CN=k$number -out k$number.csr
+    fails 7 issue k$number | grep 'a point whose private key is a small number'
+done
+# A CA with such a key.
+openssl req -x509 -key k65536.key -subj /CN=Weak -addext basicConstraints=critical,CA:TRUE -out weak-ca.pem
+jeton token init --label weak
+jeton key import k65536.key --token weak --label weak
+fails 7 jeton ca init --token weak --label weak --ca-cert weak-ca.pem --issued weak.sqlite | grep 'the key of the CA is refused: .* a small number'
+[ ! -e weak.sqlite ]
+# A compromised certificate that cannot be read may have any key.
+openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout any.key -subj /CN=any -out any.csr
+for damage in 3000 ''; do
+    cp -p issued.sqlite damaged.sqlite
+    python3 -c 'import sqlite3, sys
+c = sqlite3.connect("damaged.sqlite")
+c.execute("UPDATE certificate SET der = ? WHERE subject = ?", (bytes.fromhex(sys.argv[1]), "CN=one"))
+c.commit()' "$damage"
+    fails 8 jeton cert issue any.csr $CA --profile tls-client --issued damaged.sqlite | grep 'CN=one, whose key was compromised, is damaged'
+done
+# The key of the CA itself.
+jeton csr --token ca --label ca --subject CN=own --out own.csr
+fails 7 issue own | grep 'that of the CA'
 # A CA with the key.
 openssl req -x509 -key minus.key -subj /CN=Below -addext basicConstraints=critical,CA:TRUE -out below.pem
 jeton key import minus.key --token ca --label below
 fails 7 jeton ca init --token ca --label below --ca-cert below.pem | grep 'was revoked because the key was compromised'
+fails 7 jeton cert self-sign --token ca --label below --subject CN=Below --ca | grep 'was revoked because the key was compromised'
+jeton cert self-sign --token ca --label below --subject CN=Below --issued none.sqlite --out self.pem
 # It had its list before the key was known to be compromised.
 jeton key generate --token ca --type ec:p256 --label late
 jeton cert self-sign --token ca --label late --subject CN=Late --ca --out late-ca.pem

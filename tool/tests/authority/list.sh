@@ -45,6 +45,8 @@ mkdir open && cp -p issued.sqlite open && chmod 1777 open
 for verb in 'crl --label ca' 'cert issued' 'cert revoke www.pem'; do
     fails 9 jeton $verb --issued open/issued.sqlite | grep 'the folder of the list: mode 777'
 done
+fails 9 jeton ca init --label ca --issued open/new.sqlite
+[ ! -e open/new.sqlite ]
 # A revocation that comes after the first look at the list stops a renewal too.
 python3 -c 'import sqlite3, time
 c = sqlite3.connect("issued.sqlite", isolation_level=None)
@@ -83,10 +85,34 @@ jeton $(cat again) | grep BEGIN
 ! mknod null c 1 3 || chmod 666 null
 [ ! -e null ] || { jeton cert show www --force --out null; [ "$(stat -c %a:%F null)" = '666:character special file' ]; }
 jeton cert show www --force --out /dev/stdout | cat | cmp - www.pem
-# An older list comes back, as a file or in a backup.
+# An older list comes back, as a file or in a backup. The CRL that it would replace is later.
+jeton cert revoke old.pem --reason key-compromise
+[ "$(number)" = 9 ]
 cp -p kept issued.sqlite
-fails 7 jeton crl --label ca --out n.crl --force | grep 'the file has the CRL 8'
-[ "$(number --number 9)" = 9 ]
+for more in '' '--number 10'; do
+    fails 7 jeton crl --label ca --out n.crl --force $more | grep 'older than the CRL 9 in n.crl.*`jeton ca adopt n.crl`'
+done
+for verb in 'crl --label ca' 'cert issue key.csr --label ca --profile tls-client'; do
+    fails 7 jeton $verb | grep 'may have signed CRLs'
+done
+# The place of its last CRL has a later one.
+cp -p n.crl again.crl
+openssl ocsp -no_nonce -issuer ca.pem -cert www.pem -reqout request
+for verb in crl 'crl --number 10' 'cert issue key.csr --profile tls-client' 'cert renew www' 'ocsp request'; do
+    cp -p kept issued.sqlite
+    fails 7 jeton $verb --label ca --out never | grep 'older than the CRL 9 in /.*/again.crl'
+done
+[ ! -e never ]
+jeton ca adopt again.crl --label ca
+[ "$(number)" = 10 ]
+fails 7 jeton cert issue key.csr --label ca --profile tls-client | grep 'the key was compromised'
+# An earlier CRL there, another file or a FIFO says nothing.
+jeton crl --label ca --out again.crl --force
+for what in 'cp -p ca.crl' 'cp -p ca.pem' mkfifo; do
+    rm again.crl
+    $what again.crl
+    timeout 60 jeton crl --label ca | grep BEGIN
+done
 jeton backup new-key backup.key
 jeton backup create ca.backup --token ca --recipient "$(sed -n 's/.*public key: //p' backup.key)" | grep 'list of issued'
 number
@@ -95,16 +121,18 @@ mv tokens old; mv issued.sqlite newest
 fails 4 jeton backup restore ca.backup --identity backup.key | grep 'a part of a lost list'
 rm issued.sqlite-journal
 jeton backup restore ca.backup --identity backup.key | grep issued.sqlite
-fails 7 jeton crl --label ca | grep 'may have signed CRLs'
-fails 7 jeton cert issue key.csr --label ca --profile tls-client | grep 'may have signed CRLs'
-fails 7 jeton cert renew www --label ca | grep 'may have signed CRLs'
+mv n.crl last.crl
+for verb in crl 'cert issue key.csr --profile tls-client' 'cert renew www'; do
+    fails 7 jeton $verb --label ca | grep 'may have signed CRLs'
+done
+mv last.crl n.crl
 jeton ca adopt n.crl --label ca
-[ "$(number)" = 11 ]
+[ "$(number)" = 16 ]
 [ "$(jeton cert issued --status revoked | wc -l)" = 1 ]
 # A restore beside a list keeps the list.
 rm -r tokens
 jeton backup restore ca.backup --identity backup.key 2>&1 | grep 'kept'
-[ "$(number)" = 12 ]
+[ "$(number)" = 17 ]
 ! command -v faketime || {
     # A response that was signed while the clock was a month ahead is signed again.
     echo +30d > clock

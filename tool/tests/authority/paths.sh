@@ -16,6 +16,12 @@ make sub root "$ca"
 make leaf sub 'subjectAltName=DNS:leaf.example.org\n'
 make other sub 'subjectAltName=DNS:other.example.org\n'
 valid leaf
+openssl pkcs12 -export -inkey leaf.key -in leaf.pem -passout pass:secret -out leaf.p12
+fails 5 jeton cert info leaf.p12 | grep 'no password was given'
+export JETON_FILE_PIN=secret
+jeton cert info leaf.p12 | grep CN=leaf
+jeton cert verify leaf.p12 --roots root.pem --untrusted sub.pem
+unset JETON_FILE_PIN
 
 # crl FILE CA NUMBER START EXTENSIONS REVOKED: the times are days from now.
 day() { date -u -d "$1 days" +%y%m%d%H%M%SZ; }
@@ -50,6 +56,23 @@ done
 for crls in 'same revoked released' 'released revoked' 'revoked same'; do valid leaf $(with $crls); done
 for crls in future forged 'old delta'; do wrong 'no CRL says' leaf $(with $crls); done
 wrong 'a CRL has ended' leaf $(with old ended)
+# The name of a CA may be written in another way (RFC 5280, 7.1), and then a CRL revokes as much.
+for subject in /CN=SUB '/CN= sub'; do
+    openssl req -x509 -key sub.key -subj "$subject" -addext keyUsage=keyCertSign,cRLSign -out named.pem
+    cp sub.key named.key
+    crl named named 04 -1 '' leaf
+    wrong 'is revoked' leaf $(with named)
+    wrong 'is revoked' leaf $(with old named)
+    valid other $(with named)
+done
+crl named named 09 -1 '2.5.29.27=critical,DER:020101'
+wrong 'no CRL says' leaf $(with old named)
+# A block with an unknown label may be a CRL.
+for label in CRL 'CERTIFICATE REVOCATION LIST'; do
+    sed "s/X509 CRL/$label/" revoked.crl > labelled.crl
+    cat old.crl labelled.crl > both.crl
+    for crls in labelled both; do fails 7 valid leaf $(with $crls) | grep 'a block of the PEM file has an unknown label'; done
+done
 # A CRL of a distribution point is for the certificates with this point.
 make point sub 'crlDistributionPoints=URI:http://a/a.crl\n'
 make elsewhere sub 'crlDistributionPoints=URI:http://b/a.crl\n'
@@ -127,6 +150,71 @@ for row in 'permitted;email:example.org /emailAddress=x@evil.test /emailAddress=
     wrong 'name constraints' named
 done
 
+# An IPv4 address in an IPv6 address does not pass the constraints of IPv4.
+for constraint in 'excluded;IP:10.0.0.0/255.0.0.0' 'permitted;IP:10.0.0.0/255.0.0.0'; do
+    make sub root "${ca}nameConstraints=critical,$constraint\n"
+    make mapped sub 'subjectAltName=IP:::ffff:10.0.0.1\n'
+    wrong 'name constraints' mapped
+done
+
+# A key that no check accepts is not valid: RSA below 2048 bits, of an unknown type, or in another encoding.
+make sub root "$ca"
+openssl genrsa -out short.key 1024
+openssl genpkey -algorithm ec -pkeyopt ec_paramgen_curve:brainpoolP256r1 -out brainpool.key
+openssl genpkey -algorithm ec -pkeyopt ec_paramgen_curve:P-256 -pkeyopt ec_param_enc:explicit -out explicit.key
+openssl genrsa -out long.key 2048
+for name in short brainpool explicit; do
+    make $name sub "$signs"
+    wrong "the key of CN=$name is refused" $name
+done
+wrong 'RSA with fewer than 2048 bits' short
+make long sub "$signs"
+valid long
+# A CA whose key is refused, and one whose RSA key has a factor.
+make short root "$ca"
+make leaf short "$signs"
+fails 1 jeton cert verify leaf.pem --roots root.pem --untrusted short.pem | grep 'CN=short is refused: RSA with fewer than 2048 bits'
+make leaf sub "$signs"
+# The crate does not know these constraints. The cause is not that of a name which is excluded.
+for constraint in 'permitted;email:example.org' 'excluded;email:evil.test' 'permitted;URI:example.org'; do
+    make limited root "${ca}nameConstraints=critical,$constraint\n"
+    make holder limited 'subjectAltName=email:a@example.org,URI:http://example.org/\n'
+    fails 1 jeton cert verify holder.pem --roots root.pem --untrusted limited.pem | grep 'of a type that is not supported'
+done
+make limited root "${ca}nameConstraints=critical,permitted;email:example.org\n"
+make holder limited 'subjectAltName=email:a@evil.test\n'
+fails 1 jeton cert verify holder.pem --roots root.pem --untrusted limited.pem | grep 'constraints of a CA exclude a name'
+# A root with the name and without the key, and a long path.
+SUBJECT=/CN=root make stranger stranger "$ca"
+fails 1 jeton cert verify leaf.pem --roots stranger.pem --untrusted sub.pem | grep 'no certificate with the name of a CA has the key'
+above=root
+: > seven.pem
+for below in 1 2 3 4 5 6 7; do
+    make ca$below $above "$ca"
+    cat ca$below.pem >> seven.pem
+    above=ca$below
+done
+make deep $above "$signs"
+fails 1 jeton cert verify deep.pem --roots root.pem --untrusted seven.pem | grep 'no path with at most 6 CAs'
+# Names and constraints that would take minutes to compare.
+python3 - <<'END' > many.cnf
+print("[e]\nbasicConstraints=critical,CA:TRUE\nnameConstraints=critical,@n\n[n]")
+for at in range(2500):
+    print(f"excluded;dirName.{at}=d{at}")
+for at in range(2500):
+    print(f"[d{at}]\nO={at}")
+END
+openssl req -new -key sub.key -subj /CN=sub -out sub.csr
+openssl x509 -req -in sub.csr -CA root.pem -CAkey root.key -extfile many.cnf -extensions e -days 9 -out sub.pem
+python3 -c '
+print("[req]\ndistinguished_name=d\nprompt=no\nstring_mask=utf8only\n[d]")
+for at in range(800):
+    print(f"{at}.OU={at:060}")' > long.cnf
+openssl req -new -key leaf.key -config long.cnf -out many.csr
+openssl x509 -req -in many.csr -CA sub.pem -CAkey sub.key -days 9 -extfile leaf.ext -out many.pem
+fails 1 timeout 60 jeton cert verify many.pem --roots root.pem --untrusted sub.pem | grep 'name constraints'
+make sub root "$ca"
+
 # Everyone can sign with a key of small order: the point is the neutral one, and so is that of the signature.
 make sub root "$ca"
 python3 - <<'END' > small.pub
@@ -135,11 +223,11 @@ key = bytes.fromhex("302a300506032b6570032100") + (1).to_bytes(32, "little")
 print(f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(key).decode()}\n-----END PUBLIC KEY-----")
 END
 make weak sub "$signs" -force_pubkey small.pub
-wrong 'is no secret' weak
+wrong 'the key of CN=weak is refused: .*small order' weak
 openssl genpkey -algorithm ed25519 -out small.key
 make small root "$ca"
 make forged small "$signs"
 make small root "$ca" -force_pubkey small.pub
 openssl x509 -in forged.pem -outform DER | head -c -64 > forged.der
 { cat forged.der; printf '\1'; head -c 63 /dev/zero; } | openssl x509 -inform DER -out forged.pem
-fails 1 jeton cert verify forged.pem --roots root.pem --untrusted small.pem | grep 'is no secret'
+fails 1 jeton cert verify forged.pem --roots root.pem --untrusted small.pem | grep 'the key of CN=small is refused'

@@ -76,12 +76,14 @@ do changed "$change" 2; done
 openssl req -new -key key -subj / -out nobody.csr
 fails 7 issue nobody --profile tls-client | grep 'needs a subject or a name'
 printf '[req]\ndistinguished_name = d\nreq_extensions = e\n[d]\n[e]\nsubjectAltName = @n\n[n]\n' > many.cnf
-for count in 5000 100000; do
+for count in 5000 12000 100000; do
     (cat many.cnf; seq $count | sed 's/.*/DNS.& = &.test/') > $count.cnf
     openssl req -new -key key -subj /CN=many -config $count.cnf -out $count.csr
 done
 timeout 15 jeton cert issue 5000.csr --label ca --profile tls-server --out many.pem
-fails 7 timeout 15 jeton cert issue 100000.csr --label ca --profile tls-server | grep 'more than 128 KiB'
+fails 7 timeout 15 jeton cert issue 12000.csr --label ca --profile tls-server | grep 'more than 128 KiB'
+# A file of megabytes is not read as a request.
+fails 1 jeton cert issue 100000.csr --label ca --profile tls-server | grep 'is larger than 1048576 bytes'
 # Addresses are checked, and a name that is there twice is there once.
 for url in x https:evil.test 'http://[a]b/' http://a:b/; do
     fails 2 jeton cert issue plain.csr --label ca --profile tls-client --crl-url "$url"
@@ -103,6 +105,12 @@ grep 'requests/no.csr: .*the certificate of a CA' said
 grep '2 of 5 requests have no certificate' said
 grep 'certificates/a.pem: [0-9a-f]* for CN=a (dns:a.example.org), valid until 20' said
 [ "$(ls certificates)" = "$(printf 'a.pem\nb.pem\nc.pem')" ]
+# A certificate that exists stops the command before the first one is issued.
+rows=$(jeton cert issued | wc -l)
+rm certificates/a.pem
+fails 4 many requests --out certificates | grep 'certificates/b.pem exists'
+[ "$(jeton cert issued | wc -l)" = $rows ] && [ ! -e certificates/a.pem ]
+many requests/a.csr --out certificates/a.pem
 rm requests/no.csr certificates/b.pem
 many requests --out certificates --if-absent --json | grep -c '"serial"' | grep -x 1
 for name in a b c; do openssl verify -CAfile ca.pem certificates/$name.pem; done

@@ -45,6 +45,10 @@ rm ran
 issue x.csr --out full.pem --hook ./hook 2> warned > /dev/full
 grep 'standard output: .*; the certificate [0-9a-f]* is written' warned
 [ -e ran ] && [ -e full.pem ]
+# The program gets no file of the caller for that of the certificate.
+printf '#!/bin/sh\necho "file: $CERT_FILE" >&2\n' > hook
+CERT_FILE=other jeton cert issue x.csr --label ca --profile tls-server --hook ./hook 2> warned | openssl x509 -noout
+grep -x 'file: ' warned
 issue requests --out out --force 2> warned > /dev/full
 [ "$(grep -c 'is written' warned)" = 7 ]
 # A second object of the certificate of the CA is not another certificate.

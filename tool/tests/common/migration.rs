@@ -82,7 +82,7 @@ impl Migration {
             // The process may already have ended.
             let _ = child.kill();
             let status = child.wait().expect("the tool");
-            let tokens = self.listed().iter().filter(|name| name.ends_with(".jeton")).count();
+            let tokens = self.listed().iter().filter(|name| name.len() == SERIAL).count();
             assert!(tokens == 1 || !status.success());
             if tokens == 1 {
                 // If the tool was killed after the rename, the token must be complete.

@@ -112,6 +112,9 @@ impl Line for [&str] {
     }
 }
 
+/// The length of a serial number, which a token's own directory is named after.
+pub const SERIAL: usize = 16;
+
 /// A directory with a token directory, a configuration and other files, in which the tool runs.
 pub struct Tool {
     pub scratch: Scratch,
@@ -199,10 +202,23 @@ impl Tool {
         fs::read(self.file(name)).expect("the file was written")
     }
 
-    /// Returns the names in a directory, or nothing if there is no such directory.
+    /// Returns the names in a directory, or nothing if there is no such directory. The name of a
+    /// file in a token's own directory begins with that of the directory.
     pub fn files(&self, folder: &str) -> BTreeSet<String> {
-        let Ok(entries) = fs::read_dir(self.file(folder)) else { return BTreeSet::new() };
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
+        let names = |folder: &Path| -> Vec<_> {
+            fs::read_dir(folder).into_iter().flatten().map(|entry| name(entry.expect("an entry"))).collect()
+        };
+        let mut files = BTreeSet::new();
+        for entry in names(Path::new(&self.file(folder))) {
+            let inside = names(&Path::new(&self.file(folder)).join(&entry));
+            if entry.len() != SERIAL || inside.is_empty() {
+                files.insert(entry);
+            } else {
+                files.extend(inside.iter().map(|name| format!("{entry}/{name}")));
+            }
+        }
+        files
     }
 
     /// Returns the path of a token in a directory.

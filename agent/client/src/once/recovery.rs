@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use jeton_agent_wire::{self as wire, Answer, Call, Outcome, Reply, Request};
+use jeton_secret::Secret;
 use jeton_words::asynchronous::{Completed, Started};
 use jeton_words::derive::{Connection, Derived};
 use jeton_words::error::Error;
@@ -29,8 +30,8 @@ const STORED: u64 = 1 << 60;
 const NUMBER: u64 = (1 << 40) - 1;
 
 pub(super) struct Login {
-    /// What logs in again at another agent.
-    ticket: Vec<u8>,
+    /// What logs in again at another agent. It may be the PIN, if the agent is hostile.
+    ticket: Secret,
     /// The agent that knows of the login.
     pub(super) epoch: u64,
 }
@@ -181,7 +182,8 @@ impl Application {
             // Also if the answer to the login was lost, or the PIN is another one now.
             (Function::C_Login, None | Some(Error::UserAlreadyLoggedIn), Some(ticket))
             | (Function::C_SetPIN, None, Some(ticket)) => {
-                let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
+                let login =
+                    Login { ticket: Secret::from(&ticket[..]), epoch: held.epoch.load(Ordering::Acquire) };
                 let mut logins = lock(&self.logins);
                 // The application may have ended meanwhile.
                 if self.knows(held) {
@@ -207,13 +209,13 @@ impl Application {
     ) -> Result<(), Lost> {
         let epoch = linked.epoch;
         let ticket = match lock(&self.logins).get(&slot) {
-            Some(login) if login.epoch != epoch => login.ticket.clone(),
+            Some(login) if login.epoch != epoch => login.ticket.duplicate(),
             _ => return Ok(()),
         };
         let request = Request::Resume { session, ticket: Bytes::new(&ticket) };
         let ticket = match linked.connection.ask(&request, deadline.end)? {
             Reply::Resumed(Ok(()) | Err(Error::UserNotLoggedIn)) => ticket,
-            Reply::Renewed(ticket) if ticket.len() <= wire::MAX_KEPT => ticket.to_vec(),
+            Reply::Renewed(ticket) if ticket.len() <= wire::MAX_KEPT => Secret::from(&ticket[..]),
             _ => return Err(Lost::malformed()),
         };
         // Unless the application has ended the login meanwhile.

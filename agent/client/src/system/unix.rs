@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use jeton_agent_system::take_no_descriptors;
 use once_cell::race::OnceBox;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, write};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -67,6 +68,10 @@ pub fn connect_tcp(address: &SocketAddr, time: Duration) -> io::Result<(TcpStrea
 /// The shortest limit of time of a socket: none at all would be no limit.
 const LEAST: Duration = Duration::from_millis(1);
 
+/// The first descriptor of a connection. What the application writes to those before, which it may
+/// have closed, is not for an agent.
+const FIRST: RawFd = 3;
+
 /// Connects to a socket, within this time. A forked child closes the descriptor, also while this
 /// function or a TLS handshake waits.
 fn connect(
@@ -74,7 +79,14 @@ fn connect(
     address: &impl SocketAddrArg,
     time: Duration,
 ) -> io::Result<(OwnedFd, Listed)> {
-    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let mut socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    if socket.as_raw_fd() < FIRST {
+        socket = fcntl_dupfd_cloexec(&socket, FIRST)?;
+    }
+    if family == AddressFamily::UNIX {
+        // Before Linux 6.16, nothing keeps an agent from passing one.
+        take_no_descriptors(&socket);
+    }
     let listed = OPEN.put(socket.as_raw_fd());
     // Does not wait for long if the queue is full or the host does not answer.
     let start = Instant::now();

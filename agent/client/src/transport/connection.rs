@@ -7,7 +7,7 @@ use jeton_agent_wire::channel::{Channel, PACE};
 use jeton_agent_wire::{self as wire, Answer, MAX_FIRST, MAX_MESSAGE, Reply, Request, Unfit};
 
 use super::address::Address;
-use super::limits::{ATTEMPT, SILENCE, STUCK, WHOLE, brief};
+use super::limits::{ATTEMPT, Attempt, SILENCE, STUCK, WHOLE};
 use crate::system::{self, Listed};
 
 pub struct Connection {
@@ -37,8 +37,7 @@ impl Lost {
 
     /// Returns whether the agent closed the connection.
     pub fn is_closed(&self) -> bool {
-        use io::ErrorKind as Kind;
-        matches!(self.error.kind(), Kind::UnexpectedEof | Kind::ConnectionReset | Kind::BrokenPipe)
+        is_closed(&self.error)
     }
 
     /// The agent answered something that does not follow the protocol.
@@ -53,18 +52,18 @@ impl Lost {
 }
 
 impl Connection {
-    /// Connects until the time `end`.
-    pub fn open(address: &Address, end: Instant) -> io::Result<Self> {
+    /// Connects in the time of an attempt.
+    pub fn open(address: &Address, attempt: Attempt) -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = processors.saturating_sub(1).max(1);
         let (channel, listed) = match address {
             Address::Unix(path) => {
-                let (socket, listed) = system::connect_unix(path, brief(end))?;
+                let (socket, listed) = system::connect_unix(path, attempt.left())?;
                 (Channel::new(socket, most), listed)
             }
             #[cfg(feature = "tls")]
             Address::Tls(host) => {
-                let (tls, listed) = host.open(end)?;
+                let (tls, listed) = host.open(attempt)?;
                 (Channel::new(tls, most), listed)
             }
         };
@@ -89,11 +88,17 @@ impl Connection {
         while let Err(error) = self.channel.receive(MAX_MESSAGE, |_| true) {
             let is_over = end.is_some_and(|end| Instant::now() >= end);
             if error.kind() != io::ErrorKind::WouldBlock || is_over || !lives(&self.address, end) {
-                return Err(Lost { sent: true, error });
+                return Err(Lost { sent: !self.is_unread(&error), error });
             }
         }
         self.is_answered = true;
         Ok(self.channel.parts().0)
+    }
+
+    /// Returns whether the agent of this host ended before it had read the whole request. unix(7):
+    /// the error says that the other end had unread bytes when it was closed.
+    fn is_unread(&self, error: &io::Error) -> bool {
+        matches!(self.address, Address::Unix(_)) && error.kind() == io::ErrorKind::ConnectionReset
     }
 
     /// Sends a request that the agent carries out.
@@ -132,11 +137,10 @@ impl Connection {
         if rest.is_empty() && is_whole { Ok(answers) } else { Err(Lost::malformed()) }
     }
 
-    /// Sends the first request of a connection, which the agent answers at once. Waits until the
-    /// time `end`.
-    pub fn ask_briefly(&mut self, request: &Request<'_>, end: Instant) -> Result<Reply<'_>, Lost> {
+    /// Sends the first request of a connection, which the agent answers at once.
+    pub fn ask_first(&mut self, request: &Request<'_>, attempt: Attempt) -> Result<Reply<'_>, Lost> {
         wire::encode(request, self.frame()).map_err(|_| Lost::malformed())?;
-        let time = brief(end);
+        let time = attempt.left();
         self.channel.whole = time;
         let limited = self.channel.limit(time, time);
         limited.and_then(|()| self.channel.send()).map_err(|error| Lost { sent: false, error })?;
@@ -146,6 +150,12 @@ impl Connection {
             .map_err(|error| Lost { sent: true, error })?;
         wire::decode(self.channel.parts().0).map_err(|_| Lost::malformed())
     }
+}
+
+/// Returns whether the agent closed the connection.
+pub fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::UnexpectedEof | Kind::ConnectionReset | Kind::BrokenPipe)
 }
 
 #[cfg(feature = "tls")]
@@ -163,8 +173,9 @@ fn lives(address: &Address, end: Option<Instant>) -> bool {
     let latest = Instant::now() + ATTEMPT;
     let end = end.map_or(latest, |end| end.min(latest));
     let nothing = Request::Join { version: wire::VERSION, application: [0; 32] };
-    let Ok(mut other) = Connection::open(address, end) else { return false };
-    match other.ask_briefly(&nothing, end) {
+    let attempt = Attempt::brief(end);
+    let Ok(mut other) = Connection::open(address, attempt) else { return false };
+    match other.ask_first(&nothing, attempt) {
         Ok(_) => true,
         Err(lost) => lost.is_closed(),
     }

@@ -134,7 +134,7 @@ impl Default for Behaviour {
     }
 }
 
-fn serve(mut stream: UnixStream, noted: &Mutex<Vec<Got>>, behaviour: &Behaviour) {
+pub fn serve(mut stream: UnixStream, noted: &Mutex<Vec<Got>>, behaviour: &Behaviour) {
     let started = || Reply::Started { version: wire::VERSION, application: [7; 32], longest: 1 << 20 };
     let note = |got| noted.lock().expect("a lock").push(got);
     loop {
@@ -230,13 +230,19 @@ fn answer_with(reply: &Reply<'_>) -> Act {
 }
 
 pub fn answer(outcome: Result<Outcome<'_>>) -> Act {
+    answer_with_active(outcome, 0)
+}
+
+/// Answers with these active operations.
+pub fn answer_with_active(outcome: Result<Outcome<'_>>, operations: u16) -> Act {
     let mut bytes = Vec::new();
     let kept = match outcome {
         Ok(Outcome::C_OpenSession { .. }) => Some(Bytes::new(b"serial")),
         Ok(Outcome::C_Login { .. }) => Some(Bytes::new(b"ticket")),
         _ => None,
     };
-    wire::append(&Answer { outcome, state: State::default(), kept }, &mut bytes).expect("an answer");
+    let state = State { operations, objects: 0 };
+    wire::append(&Answer { outcome, state, kept }, &mut bytes).expect("an answer");
     Act::Answer(bytes)
 }
 

@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::sockopt::Timeout;
-use rustix::net::{SendFlags, recv, send};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{recv, send, socket_with};
 
 use crate::ready::wait;
 
@@ -27,9 +28,12 @@ pub const NOW: Flags = Flags::DONTWAIT;
 /// Leaves the bytes to be received again.
 pub const PEEK: Flags = Flags::PEEK;
 
-/// Connects to an agent of this host.
-pub fn connect(socket: &Path) -> io::Result<Local> {
-    Local::connect(socket)
+/// Connects to an agent of this host, within this time.
+pub fn connect(path: &Path, time: Duration) -> io::Result<Local> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(time))?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 /// Returns the descriptor of a socket.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::windows::io::AsSocket;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::net::sockopt::Timeout;
@@ -28,7 +28,7 @@ pub const NOW: Flags = 1;
 pub const PEEK: Flags = 2;
 
 /// Fails: agents of this host have Unix sockets.
-pub fn connect(_: &Path) -> io::Result<Local> {
+pub fn connect(_: &Path, _: Duration) -> io::Result<Local> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -1,10 +1,12 @@
 //! AES of AWS-LC as a [`BlockCipher`] for the shared modes, and ECB and CBC of AWS-LC as a
 //! [`Chain`].
 
+use jeton_crypto::leaf::{self, BlockCipher};
+use jeton_crypto::modes::{Chain, cs1};
+
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;
-use crate::backend::api::Direction;
-use crate::backend::shared::modes::{BlockCipher, Chain, cs1};
+use crate::backend::api::{Direction, library_error};
 use crate::error::Result;
 
 /// AES in one direction.
@@ -17,12 +19,12 @@ impl OneWay {
 }
 
 impl BlockCipher<BLOCK> for OneWay {
-    fn process(&mut self, blocks: &mut [[u8; BLOCK]]) -> Result<()> {
-        self.0.update_in_place(blocks.as_flattened_mut())
+    fn process(&mut self, blocks: &mut [[u8; BLOCK]]) -> jeton_crypto::Result<()> {
+        self.0.update_in_place(blocks.as_flattened_mut()).map_err(library_error)
     }
 
-    fn duplicate(&self) -> Result<Self> {
-        self.0.duplicate().map(Self)
+    fn duplicate(&self) -> jeton_crypto::Result<Self> {
+        self.0.duplicate().map(Self).map_err(library_error)
     }
 }
 
@@ -35,11 +37,11 @@ impl Ecb {
 }
 
 impl Chain<BLOCK> for Ecb {
-    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        self.0.0.update(input, out)
+    fn process(&mut self, input: &[u8], out: &mut [u8]) -> jeton_crypto::Result<()> {
+        self.0.0.update(input, out).map_err(library_error)
     }
 
-    fn duplicate(&self) -> Result<Self> {
+    fn duplicate(&self) -> jeton_crypto::Result<Self> {
         self.0.duplicate().map(Self)
     }
 }
@@ -59,8 +61,8 @@ impl Cbc {
 }
 
 impl Chain<BLOCK> for Cbc {
-    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        self.context.update(input, out)?;
+    fn process(&mut self, input: &[u8], out: &mut [u8]) -> jeton_crypto::Result<()> {
+        self.context.update(input, out).map_err(library_error)?;
         let ciphertext = if self.direction == Direction::Encrypt { out } else { input };
         if let Some(last) = ciphertext.last_chunk() {
             self.last = *last;
@@ -68,11 +70,16 @@ impl Chain<BLOCK> for Cbc {
         Ok(())
     }
 
-    fn steal(&mut self, direction: Direction, input: &[u8], out: &mut [u8]) -> Result<()> {
+    fn steal(
+        &mut self,
+        direction: leaf::Direction,
+        input: &[u8],
+        out: &mut [u8],
+    ) -> jeton_crypto::Result<()> {
         cs1(self, direction, input, out)
     }
 
-    fn start_over(&mut self) -> Result<()> {
+    fn start_over(&mut self) -> jeton_crypto::Result<()> {
         self.go_to(self.iv)
     }
 
@@ -80,9 +87,9 @@ impl Chain<BLOCK> for Cbc {
         self.last
     }
 
-    fn go_to(&mut self, position: [u8; BLOCK]) -> Result<()> {
+    fn go_to(&mut self, position: [u8; BLOCK]) -> jeton_crypto::Result<()> {
         self.last = position;
-        self.context.start(&position)
+        self.context.start(&position).map_err(library_error)
     }
 
     fn set_iv(&mut self, iv: [u8; BLOCK]) -> bool {
@@ -90,7 +97,7 @@ impl Chain<BLOCK> for Cbc {
         true
     }
 
-    fn duplicate(&self) -> Result<Self> {
-        Ok(Self { context: self.context.duplicate()?, ..*self })
+    fn duplicate(&self) -> jeton_crypto::Result<Self> {
+        Ok(Self { context: self.context.duplicate().map_err(library_error)?, ..*self })
     }
 }

@@ -6,7 +6,7 @@ use jeton_secret::Secret;
 use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::BLOCK;
 use crate::backend::api::{AeadScheme, Cipher, Direction, Nonce, Renewal, SavedCipher, in_parts, output};
-use crate::backend::shared::modes::renew_gcm;
+use crate::backend::shared::tagged::renew_gcm;
 use crate::error::{Error, Result, require};
 
 pub(super) fn plain(

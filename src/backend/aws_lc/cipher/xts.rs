@@ -1,9 +1,10 @@
 //! XTS with AES-256. It collects the message, because AWS-LC processes a data unit in one call.
 
+use jeton_crypto::modes::within_unit;
+
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;
-use crate::backend::api::{Cipher, Direction, output};
-use crate::backend::shared::modes::{Whole, collected, within_unit};
+use crate::backend::api::{Cipher, Direction, Whole, collected, of_message, output};
 use crate::error::Result;
 
 /// Builds XTS from a key of 64 bytes.
@@ -20,7 +21,7 @@ struct Xts256 {
 
 impl Whole for Xts256 {
     fn output_len(&self, input: usize) -> Result<usize> {
-        within_unit(self.direction, input).map(|()| input)
+        within_unit(input).map(|()| input).map_err(of_message(self.direction))
     }
 
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {

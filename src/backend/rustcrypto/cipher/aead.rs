@@ -4,6 +4,7 @@ use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit as _, Nonce, Tag};
 use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
+use jeton_crypto::modes::xor;
 use jeton_secret::Secret;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -12,7 +13,6 @@ use super::ctr::Counter;
 use crate::backend::api::AeadScheme;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::rustcrypto::failed;
-use crate::backend::shared::modes::xor;
 use crate::error::{Error, Result};
 
 /// Processes a whole message with a separate tag.

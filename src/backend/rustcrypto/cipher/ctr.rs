@@ -1,9 +1,9 @@
 //! The keystream of counter mode (SP 800-38A, 6.5 and B.1). CTR, GCM and CCM use it.
 
+use jeton_crypto::modes::xor;
 use zeroize::Zeroizing;
 
 use crate::backend::rustcrypto::aes::{Aes, BLOCK};
-use crate::backend::shared::modes::xor;
 
 /// The number of keystream blocks that are computed at once.
 const BATCH: usize = 8;

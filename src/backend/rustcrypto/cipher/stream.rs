@@ -3,13 +3,13 @@
 
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, ChaCha20Legacy};
+use jeton_crypto::modes::{Mode, xor};
 use jeton_secret::Secret;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use crate::backend::api::{Cipher, Direction};
+use crate::backend::api::{Cipher, Direction, streamed};
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
-use crate::backend::shared::modes::{Mode, Stream, xor};
 use crate::error::{Error, Result, require};
 
 #[derive(Clone)]
@@ -31,17 +31,17 @@ impl Ctr {
 }
 
 impl Mode for Ctr {
-    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
+    fn apply(&mut self, data: &mut [u8]) -> jeton_crypto::Result<()> {
         self.counter.apply(&self.aes, data);
         self.len += data.len() as u128;
         Ok(())
     }
 
-    fn fits(&self, len: usize) -> Result<()> {
+    fn fits(&self, len: usize) -> jeton_crypto::Result<()> {
         let blocks = (self.len + len as u128).div_ceil(BLOCK as u128);
         // `more` blocks can follow the first block before the counter wraps.
         let more = self.mask - (self.first & self.mask);
-        if blocks > 0 && blocks - 1 > more { Err(Error::DataLenRange) } else { Ok(()) }
+        if blocks > 0 && blocks - 1 > more { Err(jeton_crypto::Error::Length) } else { Ok(()) }
     }
 
     fn start_over(&mut self) {
@@ -49,7 +49,7 @@ impl Mode for Ctr {
         self.len = 0;
     }
 
-    fn copied(&self) -> Result<Self> {
+    fn copied(&self) -> jeton_crypto::Result<Self> {
         Ok(self.clone())
     }
 }
@@ -69,7 +69,7 @@ impl Ofb {
 }
 
 impl Mode for Ofb {
-    fn apply(&mut self, mut data: &mut [u8]) -> Result<()> {
+    fn apply(&mut self, mut data: &mut [u8]) -> jeton_crypto::Result<()> {
         while !data.is_empty() {
             if self.used == BLOCK {
                 self.aes.encrypt_block(&mut self.keystream);
@@ -88,7 +88,7 @@ impl Mode for Ofb {
         self.used = BLOCK;
     }
 
-    fn copied(&self) -> Result<Self> {
+    fn copied(&self) -> jeton_crypto::Result<Self> {
         Ok(self.clone())
     }
 }
@@ -109,7 +109,7 @@ impl Cfb1 {
 }
 
 impl Mode for Cfb1 {
-    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
+    fn apply(&mut self, data: &mut [u8]) -> jeton_crypto::Result<()> {
         let mut keystream = Zeroizing::new([0; BLOCK]);
         for byte in data {
             let mut result = 0;
@@ -131,17 +131,22 @@ impl Mode for Cfb1 {
         self.register = u128::from_be_bytes(self.iv);
     }
 
-    fn copied(&self) -> Result<Self> {
+    fn copied(&self) -> jeton_crypto::Result<Self> {
         Ok(self.clone())
     }
 }
 
 /// Builds ChaCha20: the variant of RFC 8439 for a nonce of 12 bytes, and the original for 8 bytes.
-pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
+pub(super) fn chacha20(
+    key: &[u8],
+    nonce: &[u8],
+    counter: u64,
+    direction: Direction,
+) -> Result<Box<dyn Cipher>> {
     require(key.len() == 32, Error::KeySizeRange)?;
     match nonce.len() {
-        8 => Ok(Box::new(Stream(ChaCha::<ChaCha20Legacy>::new(key, nonce, counter, u64::MAX)?))),
-        12 => Ok(Box::new(Stream(ChaCha::<ChaCha20>::new(key, nonce, counter, u32::MAX.into())?))),
+        8 => streamed(ChaCha::<ChaCha20Legacy>::new(key, nonce, counter, u64::MAX)?, direction),
+        12 => streamed(ChaCha::<ChaCha20>::new(key, nonce, counter, u32::MAX.into())?, direction),
         _ => Err(Error::MechanismParamInvalid),
     }
 }
@@ -174,14 +179,14 @@ impl<C: KeyIvInit + StreamCipherSeek> ChaCha<C> {
 }
 
 impl<C: KeyIvInit + StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
-    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
-        self.cipher.try_apply_keystream(data).map_err(|_| Error::DataLenRange)?;
+    fn apply(&mut self, data: &mut [u8]) -> jeton_crypto::Result<()> {
+        self.cipher.try_apply_keystream(data).map_err(|_| jeton_crypto::Error::Length)?;
         self.len += data.len() as u128;
         Ok(())
     }
 
-    fn fits(&self, len: usize) -> Result<()> {
-        if self.len + len as u128 > self.most { Err(Error::DataLenRange) } else { Ok(()) }
+    fn fits(&self, len: usize) -> jeton_crypto::Result<()> {
+        if self.len + len as u128 > self.most { Err(jeton_crypto::Error::Length) } else { Ok(()) }
     }
 
     fn start_over(&mut self) {
@@ -190,10 +195,11 @@ impl<C: KeyIvInit + StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
         self.len = 0;
     }
 
-    fn copied(&self) -> Result<Self> {
+    fn copied(&self) -> jeton_crypto::Result<Self> {
         // The library's cipher cannot be copied, but a new one can seek to the same position.
-        let mut cipher = C::new_from_slices(&self.key, &self.nonce).map_err(|_| Error::StateUnsaveable)?;
-        cipher.try_seek(self.first + self.len).map_err(|_| Error::StateUnsaveable)?;
+        let mut cipher =
+            C::new_from_slices(&self.key, &self.nonce).map_err(|_| jeton_crypto::Error::Library)?;
+        cipher.try_seek(self.first + self.len).map_err(|_| jeton_crypto::Error::Library)?;
         Ok(Self { cipher, key: self.key.duplicate(), nonce: self.nonce.clone(), ..*self })
     }
 }

@@ -1,6 +1,7 @@
 //! `key generate`: generates a key or a key pair.
 
 use std::io::IsTerminal;
+use std::str::FromStr;
 use std::time::Instant;
 
 use clap::Args;
@@ -14,8 +15,9 @@ use jeton_tool::object::{describe, key_type, modulus_bits, partner, uses};
 use jeton_tool::{Cause, Error};
 
 use super::NewKey;
+use super::dates::Dates;
 use crate::commands::again::Proposed;
-use crate::commands::object::show;
+use crate::commands::object::show_new;
 use crate::commands::out;
 
 #[derive(Args)]
@@ -28,20 +30,63 @@ pub(super) struct Generate {
     /// raises it.
     #[arg(long, value_name = "NUMBER")]
     uses: Option<CK_ULONG>,
+    /// Split an Ed25519 key: 2/3 makes three shares, of which two sign. No process ever has the
+    /// key. --agents names who has the shares.
+    #[arg(long, value_name = "NEEDED/ALL", requires = "agents")]
+    split: Option<Parts>,
+    /// The addresses of the agents that get the shares: unix:/PATH or tls://HOST:PORT.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', requires = "split")]
+    agents: Vec<String>,
+    /// Show all properties of the new key.
+    #[arg(long)]
+    long: bool,
+    #[command(flatten)]
+    dates: Dates,
     #[command(flatten)]
     key: NewKey,
 }
 
+/// The serial number of the token that the client module shows for a group of agents.
+const SPLIT: &str = "split";
+
+/// How many shares sign, and how many there are.
+#[derive(Clone, Copy)]
+struct Parts {
+    needed: u8,
+    all: u8,
+}
+
+impl FromStr for Parts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts =
+            text.split_once('/').and_then(|(needed, all)| Some((needed.parse().ok()?, all.parse().ok()?)));
+        match parts {
+            Some((needed, all)) if (2..=16).contains(&all) && (2..=all).contains(&needed) => {
+                Ok(Self { needed, all })
+            }
+            _ => Err("2/3 is two of three; at least two sign, and there are at most sixteen".to_owned()),
+        }
+    }
+}
+
 impl Generate {
-    pub(super) fn run(self) -> Result<(), Error> {
+    pub(super) fn run(mut self) -> Result<(), Error> {
         let kind = KeyType::parse(&self.kind)?;
         let usages = self.key.permissions.usages(kind.usages)?;
         if self.uses.is_some() && kind.shape == Shape::Secret {
             return Err(Error::Usage("--uses limits private keys only".to_owned()));
         }
+        self.choose_group()?;
         let (opened, session) = self.key.session()?;
+        if self.split.is_some() && opened.info.serial != SPLIT {
+            return Err(Error::Usage("this module does not split keys".to_owned()));
+        }
         let rows = |objects: Vec<ObjectHandle>| {
-            show(&objects.iter().map(|one| describe(&session, &opened.info, *one)).collect::<Vec<_>>())
+            let described: Vec<_> =
+                objects.iter().map(|one| describe(&session, &opened.info, *one)).collect();
+            show_new(&described, self.long)
         };
         let class = if kind.shape == Shape::Pair { CKO_PRIVATE_KEY } else { CKO_SECRET_KEY };
         if let Some(key) = self.key.kept(&session, class)? {
@@ -55,7 +100,8 @@ impl Generate {
             }
             return rows([Some(key), partner(&session, key)].into_iter().flatten().collect());
         }
-        let [common, secret] = self.key.attributes(&session)?;
+        let [names, secret] = self.key.attributes(&session)?;
+        let common = [&names[..], &self.dates.attributes()].concat();
         let waiting = out::waiting(self.announcement(&session));
         let made = match kind.shape {
             Shape::Secret => {
@@ -79,6 +125,20 @@ impl Generate {
 }
 
 impl Generate {
+    /// Chooses the module that keeps the shares of a split key at the agents.
+    fn choose_group(&mut self) -> Result<(), Error> {
+        let Some(Parts { needed, all }) = self.split else { return Ok(()) };
+        if self.kind != "ed25519" {
+            return Err(Error::Usage("--split splits keys of the type ed25519 only".to_owned()));
+        }
+        if self.agents.len() != usize::from(all) {
+            let text = format!("--split {needed}/{all} needs {all} addresses in --agents");
+            return Err(Error::Usage(text));
+        }
+        self.key.target.module = self.key.target.module.of_group(needed, &self.agents)?;
+        Ok(())
+    }
+
     /// Returns what the command works on. For a high tree of LMS it estimates the time from that of
     /// a tree with 32 leaves.
     fn announcement(&self, session: &Session) -> String {

@@ -8,8 +8,8 @@ use cryptoki_sys::{
     CK_ULONG, CKA_ALLOWED_MECHANISMS, CKA_KEY_TYPE, CKK_AES, CKK_DH, CKK_EC, CKK_EC_MONTGOMERY,
     CKK_GENERIC_SECRET, CKK_ML_KEM, CKK_RSA,
 };
-use jeton_pki::certificate::key_id;
 use jeton_pki::key_type::Usage;
+use jeton_pki::signer::key_id;
 use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, Wanted};
 use jeton_tool::import::{self, Duplicates, Naming};
@@ -129,6 +129,9 @@ impl Import {
             (Err(_), Some(error)) => return Err(error),
             (entries, _) => entries.map_err(|source| Error::KeyFile { path: self.file.clone(), source })?,
         };
+        if formats::has_no_mac(file) {
+            pin::warn("the PKCS#12 file has no MAC, so nothing shows whether it was changed");
+        }
         if wanted == Wanted::All && entries.iter().any(|entry| matches!(entry.item, Item::SecretKey)) {
             pin::warn("the secret keys of the file are not imported");
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
 use jeton_pki::key_type::Usage;
+use jeton_tool::client::names::CKK_JETON_COMPOSITE_ML_DSA;
 use jeton_tool::client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, Structure};
 use jeton_tool::{Error, formats};
 
@@ -123,7 +124,8 @@ pub(super) struct Unwrap {
     file: PathBuf,
     #[command(flatten)]
     with: With,
-    /// The type of the key: rsa, ec, ed, x, ml-dsa, ml-kem, slh-dsa, aes or generic.
+    /// The type of the key: rsa, ec, ed, x, ml-dsa, composite, ml-kem, slh-dsa, aes or
+    /// generic.
     #[arg(long = "type", value_name = "TYPE")]
     kind: String,
     #[command(flatten)]
@@ -139,6 +141,7 @@ impl Unwrap {
             "ed" => (CKO_PRIVATE_KEY, CKK_EC_EDWARDS, &[Usage::Sign]),
             "x" => (CKO_PRIVATE_KEY, CKK_EC_MONTGOMERY, &[Usage::Derive]),
             "ml-dsa" => (CKO_PRIVATE_KEY, CKK_ML_DSA, &[Usage::Sign]),
+            "composite" => (CKO_PRIVATE_KEY, CKK_JETON_COMPOSITE_ML_DSA, &[Usage::Sign]),
             "ml-kem" => (CKO_PRIVATE_KEY, CKK_ML_KEM, &[Usage::Decapsulate]),
             "slh-dsa" => (CKO_PRIVATE_KEY, CKK_SLH_DSA, &[Usage::Sign]),
             "aes" => (CKO_SECRET_KEY, CKK_AES, &[Usage::Decrypt, Usage::Wrap]),

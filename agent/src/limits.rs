@@ -1,0 +1,131 @@
+//! What limits one client: the pace of its calls, and its wrong PINs.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jeton::functions::User;
+use jeton::id::token_flag;
+
+use crate::lock;
+use crate::rules::Rule;
+
+/// The wrong PINs of a client for a user of a token that the agent passes on. Half of those that a
+/// token allows.
+pub(crate) const MOST_WRONG: usize = 5;
+/// How long a client waits after that number of wrong PINs.
+pub(crate) const PAUSE: Duration = Duration::from_secs(600);
+/// Why a PIN of a rule is not tried.
+pub(crate) const WRONG: &str = "the PIN is wrong: it is not tried again";
+
+/// The wrong PINs of the client since the start of its worker, for `C_GetTokenInfo`: by the serial
+/// number of a token and the user whose PIN it is, and when the last one was.
+#[derive(Default)]
+pub(crate) struct Wrong(Mutex<HashMap<(String, User), (usize, Instant)>>);
+
+impl Wrong {
+    pub(crate) fn note(&self, key: (String, User), count: impl FnOnce(usize) -> usize) {
+        let mut all = lock(&self.0);
+        let (wrong, since) = all.entry(key).or_insert_with(|| (0, Instant::now()));
+        if since.elapsed() > PAUSE {
+            *wrong = 0;
+        }
+        // A try that is refused does not count, and does not begin the pause again.
+        let counted = count(*wrong);
+        if counted != *wrong {
+            (*wrong, *since) = (counted, Instant::now());
+        }
+    }
+
+    /// Returns the flags of a token (`CKF_*`) that say how many tries the client has left.
+    pub(crate) fn flags(&self, serial: &str) -> u64 {
+        let all = lock(&self.0);
+        let of_user = |user, low, last, locked| match all.get(&(serial.to_owned(), user)) {
+            Some((wrong, since)) if *wrong != 0 && since.elapsed() <= PAUSE => match MOST_WRONG - wrong {
+                0 => low | locked,
+                1 => low | last,
+                _ => low,
+            },
+            _ => 0,
+        };
+        of_user(
+            User::User,
+            token_flag::USER_PIN_COUNT_LOW,
+            token_flag::USER_PIN_FINAL_TRY,
+            token_flag::USER_PIN_LOCKED,
+        ) | of_user(
+            User::SecurityOfficer,
+            token_flag::SO_PIN_COUNT_LOW,
+            token_flag::SO_PIN_FINAL_TRY,
+            token_flag::SO_PIN_LOCKED,
+        )
+    }
+}
+
+/// Spaces the calls of a client, and its new connections.
+#[derive(Default)]
+pub struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    /// Returns how long the next call has to wait.
+    pub fn turn(&self, rule: &Rule) -> Duration {
+        let Some(step) = step(rule) else { return Duration::ZERO };
+        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        // Calls of an idle second may come at once.
+        let earliest = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
+        let turn = next.map_or(earliest, |next| next.max(earliest)) + step;
+        *next = Some(turn);
+        turn.saturating_duration_since(now)
+    }
+
+    /// Gives back the turn of a call that is not made. Otherwise connections that end while they
+    /// wait would delay the others of the client.
+    pub fn give_back(&self, rule: &Rule) {
+        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *next = next.zip(step(rule)).and_then(|(next, step)| next.checked_sub(step));
+    }
+}
+
+/// Returns the time between two calls; `None` without a limit.
+fn step(rule: &Rule) -> Option<Duration> {
+    rule.calls_per_second.map(|most| Duration::from_secs(1) / most.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::{Peer, Unit};
+    use crate::rules::Rules;
+
+    #[test]
+    fn a_refused_try_does_not_count() {
+        let (wrong, key) = (Wrong::default(), || ("serial".to_owned(), User::User));
+        let one_more = |wrong: usize| MOST_WRONG.min(wrong + 1);
+        (0..MOST_WRONG).for_each(|_| wrong.note(key(), one_more));
+        assert_ne!(wrong.flags("serial") & token_flag::USER_PIN_LOCKED, 0);
+        let Some(long_ago) = Instant::now().checked_sub(PAUSE + Duration::from_secs(1)) else { return };
+        let since = |wrong: &Wrong| lock(&wrong.0)[&key()].1;
+        let before = since(&wrong);
+        wrong.note(key(), |_| MOST_WRONG);
+        assert_eq!(since(&wrong), before);
+        // After the pause, the first wrong PIN is the first.
+        lock(&wrong.0).get_mut(&key()).expect("a count").1 = long_ago;
+        wrong.note(key(), one_more);
+        assert_eq!(lock(&wrong.0)[&key()].0, 1);
+    }
+
+    #[test]
+    fn calls_after_the_first_second_wait() {
+        let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
+        let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: Unit::None, process: 1 };
+        let verdict = rules.verdict(&root);
+        let rule = verdict.rule().expect("a rule");
+        let pace = Pace::default();
+        let waits: Vec<_> = (0..150).map(|_| pace.turn(rule)).collect();
+        assert_eq!(waits[99], Duration::ZERO);
+        assert!(waits[149] >= Duration::from_millis(400), "{:?}", waits[149]);
+        (0..50).for_each(|_| pace.give_back(rule));
+        assert!(pace.turn(rule) <= waits[101]);
+    }
+}
