@@ -269,8 +269,7 @@ impl Login {
     }
 
     /// Checks that the server accepts changes, and that an acknowledged change is as durable as the
-    /// configuration demands. Returns the reason if it is not to be used. Asks the server to
-    /// announce commits.
+    /// configuration demands. Returns the reason if it is not to be used.
     async fn check(&self, client: &Client, unasked: &Unasked) -> Outcome<Result<Lineage, String>> {
         // The setting is set to its own value, so that a later change of the server's configuration
         // does not lower it in this session. The control file has the new timeline only after a
@@ -300,7 +299,6 @@ impl Login {
             warn!("the server has fsync = off: a crash of its operating system loses changes");
         }
         unasked.set_process(row.try_get(6)?);
-        client.batch_execute(&format!("LISTEN {}", self.schema)).await?;
         Ok(Ok(Lineage { system: row.try_get(4)?, timeline: row.try_get(5)? }))
     }
 }

@@ -139,6 +139,13 @@ async fn newer(address: &Address, hosts: &Resolved, lineage: Lineage) -> Session
     }
 }
 
+/// Sends statements. Does not wait: the answer is skipped when it comes.
+fn send(runtime: &Runtime, session: &mut Session, statements: String) {
+    let client = Arc::clone(&session.client);
+    let mut sent: Pending<()> = Box::pin(async move { Ok(client.batch_execute(&statements).await?) });
+    runtime.block_on(look(&mut session.wire, &mut sent));
+}
+
 impl Link {
     /// Connects to the server.
     pub(super) fn new(rules: &DatabaseRules, outage: &Arc<Outage>) -> Outcome<Self> {
@@ -233,6 +240,9 @@ impl Link {
         let (mut answer, since) = match earlier {
             Some(Asked { answer: Some(answer), since, .. }) => (answer, since),
             earlier => {
+                if session.unasked.begins_to_listen() {
+                    send(&self.runtime, &mut session, format!("LISTEN {}", self.address.schema()));
+                }
                 self.runtime.block_on(listen(&mut session.wire));
                 let is_announced = session.unasked.take_announced(serial);
                 let is_due = |asked: &Asked<T>| asked.since.elapsed() >= EACH;
@@ -270,10 +280,7 @@ impl Link {
         let State::Up(session) = &mut self.state else { return };
         let schema = self.address.schema();
         let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {schema}, '{serial}'; COMMIT");
-        let client = Arc::clone(&session.client);
-        let mut sent: Pending<()> = Box::pin(async move { Ok(client.batch_execute(&sql).await?) });
-        // The answer is skipped when it comes.
-        self.runtime.block_on(look(&mut session.wire, &mut sent));
+        send(&self.runtime, session, sql);
     }
 
     /// Keeps the session after this outcome of work on it, unless the connection was lost.

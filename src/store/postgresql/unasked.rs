@@ -28,11 +28,19 @@ pub(super) struct Unasked {
     announced: Mutex<BTreeSet<String>>,
     /// The process of the server that works for this connection.
     process: AtomicI32,
+    /// Whether the server was asked to announce commits.
+    listens: AtomicBool,
 }
 
 impl Unasked {
     pub(super) fn set_process(&self, process: i32) {
         self.process.store(process, Ordering::Relaxed);
+    }
+
+    /// Returns `true` once, at the first look for announcements. A connection that only makes
+    /// changes does not listen: each announcement wakes all that do.
+    pub(super) fn begins_to_listen(&self) -> bool {
+        !self.listens.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether the server ended the wait of a commit for its standby since the last call.
