@@ -24,7 +24,7 @@ use tracing::debug;
 
 use crate::call::Failure;
 use crate::input::In;
-use crate::number::{narrow, wide};
+use crate::number::wide;
 
 mod cipher;
 mod derive;
@@ -150,7 +150,7 @@ impl Given {
         let Self { info, parameter: In(pointer, len) } = self;
         // SAFETY: the caller read the parameter, or found that it is NULL.
         let parameter = unsafe { self.bytes() }.unwrap_or_default();
-        let field = wrong::field(narrow(info.id.0), parameter);
+        let field = wrong::field(info.id.0, parameter);
         let null = pointer.is_null();
         debug!(mechanism = %info.id, %field, expected = ?info.shape, null, len, ?error, "the parameter is refused");
         error

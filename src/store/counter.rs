@@ -25,12 +25,12 @@ impl Counter {
         Self(directory.join(serial).with_extension("counter"))
     }
 
-    /// Returns the last change number that was noted; 0 if there is no file.
+    /// Returns the last change number that was noted; 0 if there is no file. Fails without its
+    /// directory: a volume that is not mounted must not look like a token without a counter.
     pub fn read(&self) -> Result<Change> {
+        self.mode().map_err(|reason| self.log_failure(&format!("its directory: {reason}")))?;
         let mut text = String::new();
-        let read = self
-            .mode()
-            .and_then(|_| file::open(&self.0, OFlags::RDONLY, 0))
+        let read = file::open(&self.0, OFlags::RDONLY, 0)
             .and_then(|file| file.take(LONGEST).read_to_string(&mut text));
         match read {
             Ok(_) => text.trim().parse().map(Change).map_err(|_| self.log_failure(&"not a number")),

@@ -210,6 +210,7 @@ impl Token {
         before: &Snapshot,
         change: impl FnOnce(&mut Summary),
     ) -> Result<Vec<u8>> {
+        self.expect_not_before(self.read_counter()?, before.change)?;
         self.expect_no_roll_back(self.latest(), before.change)?;
         require(before.change.incarnation() == incarnation, Error::DeviceRemoved)?;
         let opened = key.open_summary(&self.serial, before.change, &before.summary);
@@ -228,7 +229,8 @@ impl Token {
     /// Notes in the counter that the store has reached this change number.
     pub(super) fn count_change(&self, change: Change) {
         if let Some(counter) = &self.counter {
-            // A failure of the counter is in the log. The commit is valid anyway.
+            // A failure of the counter is in the log. The commit is valid anyway, and the next one
+            // reads the counter before it.
             let _ = counter.note(change);
         }
     }

@@ -138,12 +138,12 @@ impl Token {
 
     /// Returns the change number in the counter. Callers read it before the store, because other
     /// processes may note later numbers in the meantime.
-    fn read_counter(&self) -> Result<Option<Change>> {
+    pub(super) fn read_counter(&self) -> Result<Option<Change>> {
         self.counter.as_ref().map(Counter::read).transpose()
     }
 
     /// Fails with `DeviceError` if the counter has a later change number than the store.
-    fn expect_not_before(&self, noted: Option<Change>, found: Change) -> Result<()> {
+    pub(super) fn expect_not_before(&self, noted: Option<Change>, found: Change) -> Result<()> {
         match noted {
             Some(noted) if found < noted => {
                 error!(

@@ -300,6 +300,22 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
 }
 
 #[test]
+fn a_counter_without_its_directory_refuses_the_login_and_the_change() {
+    let (directory, counters) = with_counters();
+    let client = Client::beside(&directory, DEFAULT, &counters.for_counters());
+    let session = client.user();
+    stored(&client, session, &["one"]);
+    let away = directory.path().join("away");
+    std::fs::rename(counters.path(), &away).expect("the counters' directory");
+    assert_eq!(client.create(session, &data("two").stored()), Err(Error::DeviceError));
+    client.finalize().expect("a module");
+    let client = Client::beside(&directory, DEFAULT, &counters.for_counters());
+    assert_eq!(client.module.login(client.open(), User::User, PIN), Err(Error::DeviceError));
+    std::fs::rename(&away, counters.path()).expect("the counters' directory");
+    client.user();
+}
+
+#[test]
 fn a_counter_refuses_a_copy_with_an_older_pin() {
     let (directory, counters) = with_counters();
     let configuration = counters.for_counters();

@@ -3,11 +3,12 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use cryptoki_sys::{CK_MECHANISM_TYPE, CK_ULONG, CKM_TLS_PRF};
+use cryptoki_sys::{CK_ULONG, CKM_TLS_PRF};
 use jeton_names::parameter::parameter;
 use jeton_names::structs::{Count, Flow, Layout, Len, Parameter, Target, Value};
 
 use super::{hash, prf};
+use crate::number::{narrow, wide};
 
 /// What is wrong with a parameter.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(super) enum Wrong {
     /// It has another length than the structs of the mechanism.
     Len(&'static [&'static Layout]),
     /// A field has a number that it may not have.
-    Number(&'static str, CK_ULONG),
+    Number(&'static str, u64),
     /// A pointer is `NULL`, and its length is not 0.
     Null(&'static str),
     /// The struct itself is good, and this field points to other structs.
@@ -45,7 +46,7 @@ impl Display for Wrong {
 }
 
 /// Finds what is wrong with the parameter of a mechanism.
-pub(super) fn field(mechanism: CK_MECHANISM_TYPE, given: &[u8]) -> Wrong {
+pub(super) fn field(mechanism: u64, given: &[u8]) -> Wrong {
     let kind = parameter(mechanism, None);
     let Some(layout) = kind.layouts().iter().find(|layout| layout.size == given.len()) else {
         // An initialisation vector of GMAC may have any length.
@@ -91,19 +92,19 @@ fn pointed(layout: &Layout, given: &[u8], at: usize, target: &Target) -> Option<
 }
 
 /// Returns the number or the pointer at this offset.
-fn word(given: &[u8], at: usize) -> CK_ULONG {
+fn word(given: &[u8], at: usize) -> u64 {
     let bytes = given.get(at..at + size_of::<CK_ULONG>()).and_then(|bytes| bytes.try_into().ok());
-    bytes.map_or(0, CK_ULONG::from_ne_bytes)
+    bytes.map_or(0, |bytes| wide(CK_ULONG::from_ne_bytes(bytes)))
 }
 
 /// Returns whether a field may never have this number.
-fn is_wrong(value: Value, number: CK_ULONG) -> bool {
+fn is_wrong(value: Value, number: u64) -> bool {
     match value {
         Value::Flag(_) => number > 1,
         Value::Bytes(_) | Value::Object | Value::Any(_) | Value::Among(_) => false,
-        Value::Hash => hash(number).is_err(),
-        Value::TlsHash => number != CKM_TLS_PRF && hash(number).is_err(),
-        Value::Prf => prf(number).is_err(),
+        Value::Hash => hash(narrow(number)).is_err(),
+        Value::TlsHash => number != wide(CKM_TLS_PRF) && hash(narrow(number)).is_err(),
+        Value::Prf => prf(narrow(number)).is_err(),
         Value::Of(all) => !all.contains(&number),
         Value::Range(least, most) => !(least..=most).contains(&number),
         Value::Bits(most) => number > most || !number.is_multiple_of(8),
@@ -124,7 +125,7 @@ mod tests {
     }
 
     fn said<T>(mechanism: CK_MECHANISM_TYPE, given: &T) -> String {
-        field(mechanism, bytes(given)).to_string()
+        field(wide(mechanism), bytes(given)).to_string()
     }
 
     #[test]
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(said(CKM_AES_GCM, &gcm(1 << 20, 128)), "ulIvLen = 0x100000");
         assert_eq!(said(CKM_AES_GCM, &gcm(0, 127)), "ulTagBits = 0x7f");
         assert_eq!(said(CKM_AES_GCM, &1_u64), "ulParameterLen: the struct has 48 or 40 or 56 bytes");
-        assert_eq!(field(CKM_AES_CBC, &[0; 7]).to_string(), "ulParameterLen");
+        assert_eq!(field(wide(CKM_AES_CBC), &[0; 7]).to_string(), "ulParameterLen");
         assert_eq!(said(CKM_SHA256_HMAC_GENERAL, &65_u64), "pParameter = 0x41");
 
         let mut place = 0_u64;

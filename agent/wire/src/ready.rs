@@ -12,7 +12,8 @@ use rustix::net::sockopt::{Timeout, socket_timeout};
 /// `start`: a signal does not start the time again, nor do bytes that are no part of a message yet.
 /// Then fails with `WouldBlock`, like the socket.
 pub(crate) fn wait(socket: impl AsFd, events: PollFlags, time: Timeout, start: Instant) -> io::Result<()> {
-    let limit = socket_timeout(&socket, time)?;
+    let socket = socket.as_fd();
+    let limit = socket_timeout(socket, time)?;
     loop {
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
