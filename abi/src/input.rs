@@ -6,8 +6,8 @@ use std::mem::size_of;
 use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BYTE, CK_ULONG, CKA_DECAPSULATE_TEMPLATE, CKA_ENCAPSULATE_TEMPLATE,
-    CKF_ARRAY_ATTRIBUTE,
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BYTE, CK_LONG, CK_ULONG, CKA_DECAPSULATE_TEMPLATE,
+    CKA_ENCAPSULATE_TEMPLATE, CKF_ARRAY_ATTRIBUTE,
 };
 use jeton_names::structs::TEMPLATES;
 use jeton_secret::{Secret, room_for};
@@ -274,10 +274,12 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, read: &mut Read) 
         .map(Raw::Template)
 }
 
-/// Converts a length to `usize`. Fails with `ArgumentsBad` if it is too long for a slice.
+/// Converts a length to `usize`. Fails with `ArgumentsBad` for half of the numbers: they are too long
+/// for a slice, or, where `CK_ULONG` has 32 bits, negative ones such as
+/// `CK_UNAVAILABLE_INFORMATION`.
 #[inline]
 fn memory_len(len: CK_ULONG) -> Result<usize> {
-    isize::try_from(len).map(isize::cast_unsigned).map_err(|_| Error::ArgumentsBad)
+    CK_LONG::try_from(len).map(|len| len.cast_unsigned() as usize).map_err(|_| Error::ArgumentsBad)
 }
 
 #[inline]
