@@ -11,8 +11,8 @@ use rustix::fs::OFlags;
 use tracing::{error, warn};
 
 use super::commit::replace_content;
-use super::direct::expect_token;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
+use super::header::expect_token;
 use super::layout;
 use super::names::Names;
 use super::read_only::{Still, is_out_of_room};

@@ -9,9 +9,9 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tracing::error;
 
 use super::OpenFile;
-use super::direct::Reader;
 use super::directory::Entry;
 use super::failure::{log_io_failure, log_not_a_token};
+use super::header::Reader;
 use super::layout;
 use super::pool::Pool;
 use super::stamp::{DirectoryStamp, FileId, Stamp};
