@@ -7,7 +7,6 @@ mod commit;
 pub(crate) mod detached;
 mod directory;
 mod failure;
-mod handle;
 mod header;
 mod inspect;
 pub(crate) mod layout;
@@ -22,6 +21,7 @@ mod rows;
 mod schema;
 pub(crate) mod source;
 mod stamp;
+mod store_file;
 mod stored;
 #[cfg(test)]
 mod tests;
