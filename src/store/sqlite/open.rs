@@ -12,13 +12,13 @@ use tracing::{error, warn};
 
 use super::commit::replace_content;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
+use super::file_identity::{JOURNAL, ROLLBACK};
 use super::header::expect_token;
 use super::layout;
 use super::read_only::{Still, is_out_of_room};
 use super::replaced_files::Names;
 use super::reserve;
 use super::schema;
-use super::stamp::{JOURNAL, ROLLBACK};
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::file;

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
+use super::file_identity::Stamp;
 use super::schema;
-use super::stamp::Stamp;
 use crate::error::Error;
 
 /// The state of a file that is open read-only.
