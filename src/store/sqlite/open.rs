@@ -11,13 +11,13 @@ use rustix::fs::OFlags;
 use tracing::{error, warn};
 
 use super::commit::replace_content;
+use super::disk_reserve;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
 use super::file_identity::{JOURNAL, ROLLBACK};
 use super::header::expect_token;
 use super::layout;
 use super::read_only::{Still, is_out_of_room};
 use super::replaced_files::Names;
-use super::reserve;
 use super::schema;
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN};
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ impl OpenFile {
         let opened = match connect(path) {
             Err(reason) if is_out_of_room(&reason) => {
                 // If this fails, the file can still be opened read-only.
-                let _ = reserve::give_back(path);
+                let _ = disk_reserve::give_back(path);
                 connect(path)
             }
             opened => opened,
@@ -115,7 +115,7 @@ impl OpenFile {
     /// Reserves disk space for the time when the disk is full. A token without a reserve works too.
     pub(super) fn take_reserve(&self) {
         if !self.is_write_protected()
-            && let Err(reason) = reserve::take(&self.path)
+            && let Err(reason) = disk_reserve::take(&self.path)
         {
             warn!(file = %self.path.display(), "cannot reserve disk space for the time when the disk is full: {reason}");
         }
