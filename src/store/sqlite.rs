@@ -22,12 +22,12 @@ mod rows;
 mod schema;
 pub(crate) mod source;
 mod store_file;
-mod stored;
 #[cfg(test)]
 mod tests;
+mod token_store;
 mod wal_index;
 
-pub use stored::SqliteStore;
+pub use token_store::SqliteStore;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -15,7 +15,7 @@ use super::file_identity::{DirectoryStamp, FileId, Stamp};
 use super::header::Reader;
 use super::layout;
 use super::pool::Pool;
-use super::stored::SqliteStore;
+use super::token_store::SqliteStore;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::store::source::{TokenSource, Watch};
