@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Config, NoTls};
 use tracing::warn;
 
 use super::failure::{Fault, Outcome};
-use super::guard::Guarded;
+use super::message_limits::Guarded;
 use super::tls::{Connector, Tls};
 use super::unasked::{Unasked, wire};
 use super::wire::{Pending, Unwatched, Wire, drive};
