@@ -7,15 +7,15 @@
 //!   server announces the commits of other hosts (`LISTEN`), so that a question follows at once.
 //! - PIN attempts are counted by one statement ([`attempt`]).
 //! - A call waits for the server for a limited time. After a failure the next connection is tried
-//!   after a pause ([`link`]).
+//!   after a pause ([`connection`]).
 //!
 //! There is no thread: the client library runs in the thread of the caller.
 
 mod attempt;
 mod connect;
+mod connection;
 mod examine;
 mod failure;
-mod link;
 mod message_limits;
 mod outage;
 mod rows;
@@ -34,8 +34,8 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tracing::info;
 
+use self::connection::{Exchange, Link};
 use self::failure::Outcome;
-use self::link::{Exchange, Link};
 use self::outage::Outage;
 use self::rows::HEADER;
 use self::schema::Tables;

@@ -13,9 +13,9 @@ use tracing::error;
 
 use super::Database;
 use super::attempt::Running;
+use super::connection::{Asked, News};
 use super::examine;
 use super::failure::{Fault, Outcome};
-use super::link::{Asked, News};
 use super::rows::{self, HEADER};
 use super::transaction::{self, Ended, OpenTransaction, execute};
 use super::wire::Pending;
