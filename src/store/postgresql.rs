@@ -18,6 +18,7 @@ mod examine;
 mod failure;
 mod message_limits;
 mod outage;
+mod requests;
 mod rows;
 mod schema;
 mod tls;
@@ -25,7 +26,6 @@ mod token_store;
 mod transaction;
 mod transfer;
 mod unasked;
-mod wire;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
