@@ -17,6 +17,7 @@ mod connection;
 mod examine;
 mod failure;
 mod message_limits;
+mod notifications;
 mod outage;
 mod requests;
 mod rows;
@@ -25,7 +26,6 @@ mod tls;
 mod token_store;
 mod transaction;
 mod transfer;
-mod unasked;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

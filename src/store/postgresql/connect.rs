@@ -17,9 +17,9 @@ use tracing::warn;
 
 use super::failure::{Fault, Outcome};
 use super::message_limits::Guarded;
+use super::notifications::{Unasked, wire};
 use super::requests::{Pending, Unwatched, Wire, drive};
 use super::tls::{Connector, Tls};
-use super::unasked::{Unasked, wire};
 use crate::config::{CommitLevel, DatabaseRules, SealingSource};
 use crate::store::fork::Socket;
 use crate::store::seal::sealing_key::read_secret;
