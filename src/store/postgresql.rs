@@ -14,7 +14,7 @@
 mod attempt;
 mod connect;
 mod connection;
-mod examine;
+mod doctor;
 mod failure;
 mod message_limits;
 mod notifications;
@@ -202,6 +202,6 @@ impl TokenServer for Database {
     }
 
     fn examine(&self) -> Result<ServerState> {
-        self.run("examine the server", async |client| examine::examine(client, self.hosts).await)
+        self.run("examine the server", async |client| doctor::examine(client, self.hosts).await)
     }
 }

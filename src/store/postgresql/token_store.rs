@@ -14,7 +14,7 @@ use tracing::error;
 use super::Database;
 use super::attempt::Running;
 use super::connection::{Asked, News};
-use super::examine;
+use super::doctor;
 use super::failure::{Fault, Outcome};
 use super::requests::Pending;
 use super::rows::{self, HEADER};
@@ -302,7 +302,7 @@ impl Store for DatabaseStore {
     }
 
     fn damage(&self) -> Result<Vec<String>> {
-        let work = async |client: &Client| examine::inspect(client, &self.serial).await;
+        let work = async |client: &Client| doctor::inspect(client, &self.serial).await;
         self.database.run_long("look for damage", work).map(|inspection| inspection.damage)
     }
 }
