@@ -16,11 +16,11 @@ use crate::error::Result;
 
 pub mod counter;
 mod descriptors;
+#[cfg(target_os = "linux")]
+mod fcntl_locks;
 #[cfg(feature = "postgresql")]
 mod fingerprint;
 pub mod fork;
-#[cfg(target_os = "linux")]
-mod locks;
 pub(crate) mod permissions;
 #[cfg(feature = "postgresql")]
 mod postgresql;

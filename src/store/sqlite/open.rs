@@ -164,7 +164,7 @@ impl OpenFile {
     pub(super) fn reopen(&self) -> Result<()> {
         let (mut writer, mut reader) = (lock(&self.writer), lock(&self.reader));
         // The old connections are closed first: read-only descriptors cannot take the locks of a
-        // writer (`src/store/locks.rs`).
+        // writer (`src/store/fcntl_locks.rs`).
         let nothing =
             || Connection::open_in_memory().map_err(|reason| log_failure(&self.path, "reopen", &reason));
         (*writer, *reader) = (nothing()?, nothing()?);

@@ -73,8 +73,8 @@ fn uri(path: &Path) -> OsString {
 
 /// Returns whether SQLite failed because the disk is full.
 pub(super) fn is_out_of_room(reason: &rusqlite::Error) -> bool {
-    // SQLite creates the index file of the log with its full size, and `store::locks` gives it its
-    // blocks before it is mapped. So these errors mean a full disk.
+    // SQLite creates the index file of the log with its full size, and `store::fcntl_locks` gives
+    // it its blocks before it is mapped. So these errors mean a full disk.
     let index = |error: &ffi::Error| {
         [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP].contains(&error.extended_code)
     };
