@@ -14,7 +14,7 @@ use self::sqlite::source::TokenDirectory;
 use crate::config::Settings;
 use crate::error::Result;
 
-pub mod counter;
+pub mod change_counter;
 mod descriptors;
 #[cfg(target_os = "linux")]
 mod fcntl_locks;

@@ -11,7 +11,7 @@ use super::poll::tick;
 use super::state::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
-use crate::store::counter::Counter;
+use crate::store::change_counter::Counter;
 use crate::store::seal::TokenKey;
 use crate::store::seal::summary::Summary;
 use crate::store::{Change, Header, Row, Snapshot};

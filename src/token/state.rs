@@ -28,7 +28,7 @@ use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
-use crate::store::counter::Counter;
+use crate::store::change_counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
 use crate::store::seal::{self, TokenKey, record};
 use crate::store::{Change, Header, Role, Store, Tag};
