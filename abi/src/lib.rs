@@ -28,7 +28,7 @@ mod operation;
 mod otp;
 mod params;
 #[cfg(any(windows, test))]
-mod stand_in;
+mod short_handles;
 mod sync;
 
 mod asynchronous;
