@@ -21,9 +21,9 @@
 #![allow(clippy::too_many_arguments, reason = "the specification's")]
 
 mod call;
+mod ck_ulong;
 mod input;
 mod module;
-mod number;
 mod operation;
 mod otp;
 mod params;

@@ -23,8 +23,8 @@ use jeton_words::shape::{MacFunction, Shape};
 use tracing::debug;
 
 use crate::call::Failure;
+use crate::ck_ulong::{narrow, wide};
 use crate::input::In;
-use crate::number::{narrow, wide};
 
 mod cipher;
 mod derive;
@@ -343,7 +343,7 @@ mod testing {
 
     use super::*;
 
-    pub(super) use crate::number::length;
+    pub(super) use crate::ck_ulong::length;
 
     pub(super) const INVALID: Option<Error> = Some(Error::MechanismParamInvalid);
     pub(super) const HUGE: CK_ULONG = CK_ULONG::MAX;

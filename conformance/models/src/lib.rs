@@ -12,8 +12,8 @@ pub use jeton_words::{error, id};
 
 #[path = "../../../abi/src/call.rs"]
 mod call;
-#[path = "../../../abi/src/number.rs"]
-mod number;
+#[path = "../../../abi/src/ck_ulong.rs"]
+mod ck_ulong;
 
 pub mod functions;
 pub mod sync;

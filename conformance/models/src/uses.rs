@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::reserve::{Reserved, Stock};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
+use crate::reserve::{Reserved, Stock};
 use crate::sync::{Mutex, PoisonError, step};
 
 const KEY: ObjectHandle = ObjectHandle(1);
