@@ -34,14 +34,14 @@ mod rsa;
 mod sign;
 
 mod ike;
+mod outputs;
 mod password;
-mod places;
 mod sp800_108;
 mod tls;
 pub(crate) mod wrap;
 mod wrong;
 
-pub(crate) use places::Places;
+pub(crate) use outputs::Places;
 
 /// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. In an Init function `NULL`
 /// ends the operation, so these functions check for `NULL` first.
