@@ -36,10 +36,10 @@ mod sign;
 mod ike;
 mod outputs;
 mod password;
+mod refused_field;
 mod sp800_108;
 mod tls;
 pub(crate) mod wrap;
-mod wrong;
 
 pub(crate) use outputs::Places;
 
@@ -150,7 +150,7 @@ impl Given {
         let Self { info, parameter: In(pointer, len) } = self;
         // SAFETY: the caller read the parameter, or found that it is NULL.
         let parameter = unsafe { self.bytes() }.unwrap_or_default();
-        let field = wrong::field(narrow(info.id.0), parameter);
+        let field = refused_field::field(narrow(info.id.0), parameter);
         let null = pointer.is_null();
         debug!(mechanism = %info.id, %field, expected = ?info.shape, null, len, ?error, "the parameter is refused");
         error
