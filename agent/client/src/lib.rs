@@ -15,6 +15,7 @@ use cryptoki_sys::*;
 use jeton_abi::Hooks;
 
 mod answer;
+mod attribute_numbers;
 mod attributes;
 mod certain;
 #[cfg(feature = "split")]
@@ -22,7 +23,6 @@ mod client;
 #[cfg(feature = "split")]
 mod group;
 mod log;
-mod numbers;
 mod once;
 mod remote;
 #[cfg_attr(windows, path = "system/windows.rs")]

@@ -31,8 +31,8 @@ use jeton_words::{argument, functions};
 use serde_bytes::Bytes;
 
 use crate::answer::{MAX_LENGTH, derives};
+use crate::attribute_numbers::Sent;
 use crate::attributes;
-use crate::numbers::Sent;
 use crate::once::{Application, Taken};
 
 /// The token that an agent has.
