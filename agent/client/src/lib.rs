@@ -28,7 +28,7 @@ mod remote;
 #[cfg_attr(windows, path = "system/windows.rs")]
 #[cfg_attr(not(windows), path = "system/unix.rs")]
 mod system;
-mod timed;
+mod timed_mutex;
 mod transport;
 
 #[cfg(feature = "split")]

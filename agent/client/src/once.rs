@@ -23,7 +23,7 @@ use jeton_words::token::Function;
 
 use crate::answer::fits;
 use crate::certain::Certain;
-use crate::timed::{TimedGuard, TimedMutex};
+use crate::timed_mutex::{TimedGuard, TimedMutex};
 use crate::transport::connection::Lost;
 use crate::transport::{Deadline, Linked, Pool, RETRY};
 use recovery::{Copied, Login};
