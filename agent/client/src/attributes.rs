@@ -8,7 +8,7 @@ use jeton_words::error::{Error, Result};
 use jeton_words::id::AttributeType;
 use jeton_words::token::{Attributes, Room};
 
-use crate::answer::MAX_LENGTH;
+use crate::answer_check::MAX_LENGTH;
 use crate::attribute_numbers;
 
 /// The size of an attribute in the application, and in messages.

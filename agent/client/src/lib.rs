@@ -14,7 +14,7 @@ use std::ffi::c_void;
 use cryptoki_sys::*;
 use jeton_abi::Hooks;
 
-mod answer;
+mod answer_check;
 mod attribute_numbers;
 mod attributes;
 mod certain;

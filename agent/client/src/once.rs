@@ -21,7 +21,7 @@ use jeton_words::session::Access;
 use jeton_words::slot::Wait;
 use jeton_words::token::Function;
 
-use crate::answer::fits;
+use crate::answer_check::fits;
 use crate::certain::Certain;
 use crate::timed_mutex::{TimedGuard, TimedMutex};
 use crate::transport::connection::Lost;
