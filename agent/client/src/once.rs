@@ -22,7 +22,7 @@ use jeton_words::slot::Wait;
 use jeton_words::token::Function;
 
 use crate::answer_check::fits;
-use crate::certain::Certain;
+use crate::local_answers::Certain;
 use crate::timed_mutex::{TimedGuard, TimedMutex};
 use crate::transport::connection::Lost;
 use crate::transport::{Deadline, Linked, Pool, RETRY};
