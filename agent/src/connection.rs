@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_bytes::Bytes;
 use tracing::{info, warn};
 
-use crate::budget::{Budget, WAIT};
 use crate::dispatch::{drop_room, room};
 use crate::link::ToFront;
 use crate::lock;
+use crate::request_memory::{Budget, WAIT};
 use crate::rules::Rule;
 use crate::worker::{Application, Worker};
 

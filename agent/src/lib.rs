@@ -9,7 +9,6 @@
 mod application;
 #[cfg(feature = "split")]
 mod begun;
-mod budget;
 mod connection;
 mod dispatch;
 pub mod door;
@@ -24,6 +23,7 @@ pub mod peer;
 mod pins;
 mod policy;
 mod refusals;
+mod request_memory;
 pub mod rules;
 pub mod sandbox;
 #[cfg(feature = "split")]
