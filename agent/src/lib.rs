@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+pub mod ask_front;
 #[cfg(feature = "split")]
 mod begun;
 mod connection;
@@ -18,7 +19,6 @@ mod limits;
 pub mod link;
 pub mod monitor;
 pub mod notify;
-pub mod office;
 pub mod peer;
 mod pins;
 mod policy;

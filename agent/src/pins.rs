@@ -11,11 +11,11 @@ use jeton_agent_wire::Call;
 use tracing::{error, warn};
 
 use crate::application::slot_of;
+use crate::ask_front::Grant;
 use crate::connection::Connection;
 use crate::limits::{MOST_WRONG, WRONG, Wrong};
 use crate::link::{Answer, Outcome, Question};
 use crate::lock;
-use crate::office::Grant;
 
 /// A try of a PIN that runs.
 pub(crate) struct Try<'a> {

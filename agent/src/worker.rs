@@ -23,10 +23,10 @@ use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, Shutdown, send as send_to, shutdown};
 use tracing::{debug, error, warn};
 
+use crate::ask_front::{Front, Office};
 use crate::figures::{Figures, Latencies};
 use crate::limits::{Pace, Wrong};
 use crate::link::{Counted, PART, Report, Start, ToFront};
-use crate::office::{Front, Office};
 use crate::rules::{Memory, Rule};
 use crate::ticket;
 use crate::{PROGRESS, lock};

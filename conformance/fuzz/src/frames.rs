@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use jeton_agent::ask_front::Front;
 use jeton_agent::link::{Answer, Start, ToFront};
-use jeton_agent::office::Front;
 use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
 use jeton_agent::worker::Worker;
