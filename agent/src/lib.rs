@@ -22,7 +22,7 @@ pub mod notify;
 pub mod peer;
 mod pins;
 mod policy;
-mod refusals;
+mod record_limit;
 mod request_memory;
 pub mod rules;
 pub mod sandbox;
