@@ -8,8 +8,6 @@
 
 mod application;
 pub mod ask_front;
-#[cfg(feature = "split")]
-mod begun;
 mod connection;
 mod dispatch;
 pub mod door;
@@ -28,6 +26,8 @@ pub mod rules;
 pub mod sandbox;
 #[cfg(feature = "split")]
 mod split;
+#[cfg(feature = "split")]
+mod split_rounds;
 pub mod ticket;
 pub mod tls;
 pub mod tokens;

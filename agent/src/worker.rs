@@ -76,7 +76,7 @@ pub struct Worker {
     pub(crate) asking: usize,
     /// The generations and signatures with split keys that have begun.
     #[cfg(feature = "split")]
-    pub(crate) split: crate::begun::Begun,
+    pub(crate) split: crate::split_rounds::Begun,
 }
 
 pub(crate) struct Application {
@@ -152,7 +152,7 @@ impl Worker {
             latencies,
             asking: processors.saturating_sub(1).max(1),
             #[cfg(feature = "split")]
-            split: crate::begun::Begun::default(),
+            split: crate::split_rounds::Begun::default(),
         }))
     }
 
