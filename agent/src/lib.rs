@@ -30,7 +30,7 @@ mod split;
 mod split_rounds;
 pub mod ticket;
 pub mod tls;
-pub mod tokens;
+pub mod token_headers;
 pub mod worker;
 pub mod writer;
 
