@@ -19,7 +19,7 @@ use nix::unistd::{Uid, User};
 use serde::Serialize;
 use tracing::{error, warn};
 
-use super::arrivals::accepted;
+use super::owner_queues::accepted;
 use super::{Front, LOCK, MOST_WORKERS, Worker};
 use crate::figures::{buckets, quantiles};
 use crate::link::{Counted, Report};
