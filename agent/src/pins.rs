@@ -1,6 +1,6 @@
 //! The tries of PINs. A token counts the wrong PINs of all its users together, and ten of them lock
 //! it. So one client has a few tries of its own, which end before those of the token, and the agent
-//! tries a wrong PIN of a rule once. The front counts them: see [`counts`](crate::front).
+//! tries a wrong PIN of a rule once. The front counts them: see `front/pin_tries.rs`.
 
 use std::sync::atomic::Ordering;
 
