@@ -14,7 +14,7 @@ use serde_bytes::Bytes;
 pub mod call;
 pub mod channel;
 pub mod file;
-mod ready;
+mod socket_timeout;
 pub mod split;
 pub mod status;
 #[cfg_attr(windows, path = "system/windows.rs")]
