@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jeton_agent_wire::spin::{Patience, Stream};
 use jeton_agent_wire::tls::Tls;
-use jeton_agent_wire::wait::{Patience, Stream};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use rustls::pki_types::CertificateDer;

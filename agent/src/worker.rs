@@ -17,7 +17,7 @@ use jeton::error::Error;
 use jeton::functions::{Module, Threads};
 use jeton::id::{SessionHandle, SlotId};
 use jeton::quota::Quota;
-use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::spin::Stream;
 use jeton_agent_wire::{Application as Name, Opening};
 use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, Shutdown, send as send_to, shutdown};

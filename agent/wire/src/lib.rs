@@ -15,6 +15,7 @@ pub mod call;
 pub mod channel;
 pub mod file;
 mod socket_timeout;
+pub mod spin;
 pub mod split;
 pub mod status;
 #[cfg_attr(windows, path = "system/windows.rs")]
@@ -22,7 +23,6 @@ pub mod status;
 mod system;
 #[cfg(feature = "tls")]
 pub mod tls;
-pub mod wait;
 
 pub use call::{Answer, Call, Outcome, State};
 pub use status::{OfApplication, Status};

@@ -14,7 +14,7 @@ use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
 use jeton_agent::worker::Worker;
 use jeton_agent_wire::call::Here;
-use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::spin::Stream;
 use jeton_agent_wire::{self as protocol, Call, Request};
 use jeton_words::id::SlotId;
 use jeton_words::session::{Access, User};
