@@ -23,6 +23,7 @@ pub(crate) mod bits;
 pub(crate) mod built_in;
 pub(crate) mod clock;
 pub(crate) mod cnsa2;
+mod combinations;
 pub(crate) mod computed;
 pub(crate) mod fips;
 pub(crate) mod key;
@@ -38,7 +39,6 @@ pub(crate) mod spki;
 pub(crate) mod strict;
 pub mod validation;
 pub mod value;
-mod whole;
 
 use attribute::{ObjectRules, ObjectTypes};
 use bits::{Bits, Flag};

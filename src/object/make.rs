@@ -8,12 +8,12 @@ use jeton_secret::Secret;
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
+use super::combinations::{coherent, whole};
 use super::key_type::KeyTypeRow;
 use super::policy::{Login, Rights};
 use super::required::{BY_SO, CONFLICT, CREATING, SIZES, refused, refused_given, refused_in};
 use super::template::{Given, Raw, Template};
 use super::value::{Kind, Value};
-use super::whole::{coherent, whole};
 use super::{Attributes, Object, built_in, key, kind_of, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
