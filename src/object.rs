@@ -19,13 +19,13 @@ use crate::mechanism::rule::Makeup;
 use crate::quota::Permit;
 
 pub mod attribute;
-pub(crate) mod bits;
 pub(crate) mod built_in;
 pub(crate) mod clock;
 pub(crate) mod cnsa2;
 mod combinations;
 pub(crate) mod computed;
 pub(crate) mod fips;
+pub(crate) mod flags;
 pub(crate) mod key;
 pub(crate) mod key_type;
 pub(crate) mod make;
@@ -41,7 +41,7 @@ pub mod validation;
 pub mod value;
 
 use attribute::{ObjectRules, ObjectTypes};
-use bits::{Bits, Flag};
+use flags::{Bits, Flag};
 pub use jeton_words::template;
 pub use value::{AttributeView, Shown};
 use value::{Kind, Value};

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
 use crate::mechanism::{Action, MacFunction, Mechanism, MuKey, Params, row_of, rule, scheme};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::policy::Rights;
 use crate::object::value::bit_size;

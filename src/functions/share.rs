@@ -13,7 +13,7 @@ use crate::backend::{PairSpec, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, Params};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;

@@ -21,7 +21,7 @@ use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::MessageParams;
 use crate::mechanism::rule::{self, KeyState, Policy, Source, WrapRefusal, WrappingKey};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps, row_of, scheme};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;

@@ -7,8 +7,8 @@
 use jeton_secret::Secret;
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
-use super::bits::{Bits, Flag};
 use super::combinations::{coherent, whole};
+use super::flags::{Bits, Flag};
 use super::key_type::KeyTypeRow;
 use super::policy::{Login, Rights};
 use super::required::{BY_SO, CONFLICT, CREATING, SIZES, refused, refused_given, refused_in};

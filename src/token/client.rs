@@ -22,7 +22,7 @@ use super::search::Plan;
 use super::state::{Application, ChangeGuard, State, Token};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::policy::{self, Login, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in};

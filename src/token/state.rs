@@ -21,7 +21,7 @@ use crate::config::{Format, Settings};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::mechanism::rule::{Policy, Source};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::make::{self, Origin};
 use crate::object::policy::{self, Login, Rights};
