@@ -17,7 +17,7 @@ use crate::backend;
 use crate::config::{Settings, log};
 use crate::error::{Error, Result, require};
 use crate::id::{SessionHandle, SlotId};
-use crate::object::policy::Rights;
+use crate::object::access::Rights;
 use crate::session::pending::Pending;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;

@@ -19,7 +19,7 @@ use crate::config::fips;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params, row_of};
-use crate::object::policy::Rights;
+use crate::object::access::Rights;
 use crate::object::required::{SIZES, refused, refused_in};
 use crate::object::template::Template;
 use crate::object::value::native;

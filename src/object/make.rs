@@ -6,11 +6,11 @@
 
 use jeton_secret::Secret;
 
+use super::access::{Login, Rights};
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::combinations::{coherent, whole};
 use super::flags::{Bits, Flag};
 use super::key_type::KeyTypeRow;
-use super::policy::{Login, Rights};
 use super::required::{BY_SO, CONFLICT, CREATING, SIZES, refused, refused_given, refused_in};
 use super::template::{Given, Raw, Template};
 use super::value::{Kind, Value};

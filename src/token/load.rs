@@ -10,7 +10,7 @@ use super::objects::Cached;
 use super::poll::tick;
 use super::state::{ChangeGuard, Token};
 use crate::error::{Error, Result};
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::store::change_counter::Counter;
 use crate::store::seal::TokenKey;
 use crate::store::seal::summary::Summary;

@@ -41,7 +41,7 @@ pub mod session {
 
 pub mod token {
     use crate::epoch::Epoch;
-    use crate::object::policy::Login;
+    use crate::object::access::Login;
 
     /// A token with only an epoch.
     pub struct Token(Epoch);
@@ -72,7 +72,7 @@ pub mod token {
 }
 
 pub mod object {
-    pub mod policy {
+    pub mod access {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Login {
             Public,
