@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::output::{Existing, NewFile};
+use crate::output_file::{Existing, NewFile};
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
 use crate::{Cause, Error, list};
 

@@ -16,7 +16,7 @@ pub mod inventory;
 pub mod list;
 pub mod migrate;
 pub mod object;
-pub mod output;
+pub mod output_file;
 pub mod shares;
 pub mod time;
 pub mod token;

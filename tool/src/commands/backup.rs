@@ -8,7 +8,7 @@ use std::process::{ExitCode, Termination};
 use clap::{Args, Subcommand};
 use jeton_client::text::shown;
 use jeton_tool::backup::{self, Header, Keys, Opened};
-use jeton_tool::output::Existing;
+use jeton_tool::output_file::Existing;
 use jeton_tool::shares::{self, Purpose, Scheme};
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
 use jeton_tool::{Error, list};
