@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use jeton_ca::file;
 use jeton_ca::path::{PURPOSES, Validation, subject};
 use jeton_client::text::shown;
-use jeton_tool::list::RULES;
+use jeton_tool::certificate_list::RULES;
 use jeton_tool::time::now;
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
