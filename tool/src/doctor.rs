@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::{Serialize, Serializer};

@@ -6,7 +6,7 @@ use clap::Args;
 use jeton_ca::authority::{Key, REASONS, Ready, certificate_of};
 use jeton_ca::file::{self, Source};
 use jeton_ca::register::{Entry, Register};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::client::Access;
 use jeton_tool::object::public_key_info;
 use jeton_tool::time::date;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::backup::{self, Header, Keys, Opened};
 use jeton_tool::output_file::Existing;
 use jeton_tool::shares::{self, Purpose, Scheme};

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use jeton_client::text::{hex, is_obeyed, shown};
+use jeton_client::safe_text::{hex, is_obeyed, shown};
 use jeton_peers::printed;
 use jeton_tool::output_file::{self, Existing, NewFile};
 use jeton_tool::{Cause, Error, formats};

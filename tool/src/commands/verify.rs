@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use jeton_ca::file;
 use jeton_ca::path::{PURPOSES, Validation, subject};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::certificate_list::RULES;
 use jeton_tool::time::now;
 use jeton_tool::{Cause, Error};
