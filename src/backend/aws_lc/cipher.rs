@@ -11,7 +11,7 @@ mod message;
 mod stream;
 mod xts;
 
-use jeton_crypto::leaf::BlockCipher;
+use jeton_crypto::library::BlockCipher;
 use jeton_crypto::modes::{Cfb, Ending, Kw, Kwp, Xts};
 
 use self::blocks::{Cbc, Ecb, OneWay};
