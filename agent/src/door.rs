@@ -18,9 +18,10 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use rustls::pki_types::CertificateDer;
 use tracing::{error, warn};
 
+use crate::handshake_limits::{Gate, Turn};
 use crate::link::{Link, ToDoor, ToFront};
 use crate::sandbox;
-use crate::tls::{Gate, Section, Turn};
+use crate::tls::Section;
 use crate::{ForEver, PROGRESS, lock};
 
 /// The bytes that are passed on at once.

@@ -13,6 +13,7 @@ mod dispatch;
 pub mod door;
 mod figures;
 pub mod front;
+pub mod handshake_limits;
 mod limits;
 pub mod link;
 pub mod monitor;
