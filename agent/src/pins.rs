@@ -13,9 +13,9 @@ use tracing::{error, warn};
 use crate::application::slot_of;
 use crate::ask_front::Grant;
 use crate::connection::Connection;
-use crate::limits::{MOST_WRONG, WRONG, Wrong};
 use crate::link::{Answer, Outcome, Question};
 use crate::lock;
+use crate::wrong_pins::{MOST_WRONG, WRONG, Wrong};
 
 /// A try of a PIN that runs.
 pub(crate) struct Try<'a> {

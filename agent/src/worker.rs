@@ -25,10 +25,11 @@ use tracing::{debug, error, warn};
 
 use crate::ask_front::{Front, Office};
 use crate::figures::{Figures, Latencies};
-use crate::limits::{Pace, Wrong};
 use crate::link::{Counted, PART, Report, Start, ToFront};
+use crate::pace::Pace;
 use crate::rules::{Memory, Rule};
 use crate::ticket;
+use crate::wrong_pins::Wrong;
 use crate::{PROGRESS, lock};
 
 /// The memory in bytes of the calls of a client and of what it keeps, if no rule says another
