@@ -4,8 +4,8 @@
 //!
 //! Each line ends with a hash over the hash of the line before and the rest of this line. A line
 //! that is changed, removed, added or moved breaks the chain there. The file beside the log
-//! (`audit/end.rs`) reveals that the last lines are missing, unless it was changed too. The chain
-//! does not reveal that all hashes were recomputed. To detect that, keep a copy of a hash
+//! (`audit/last_line.rs`) reveals that the last lines are missing, unless it was changed too. The
+//! chain does not reveal that all hashes were recomputed. To detect that, keep a copy of a hash
 //! elsewhere. Several processes can share one log; each takes a lock to write (flock(2)).
 //!
 //! If the log was moved away or emptied, the next file continues its chain: its first line has the
@@ -39,10 +39,10 @@ use crate::error::{Error, Result};
 use crate::file;
 use crate::file_lock::{self, Mode};
 
-mod end;
+mod last_line;
 pub(crate) mod syslog;
 
-use end::{EndFile, Last, hex};
+use last_line::{EndFile, Last, hex};
 use syslog::Syslog;
 
 /// The largest number of records in the queue, and in one batch.

@@ -4,7 +4,7 @@
 //! `attribute` holds the attribute rules as a table. `template` holds the caller's input.
 //! `make` builds the attributes of new objects. `key` converts between attributes and the parts
 //! of a key, and `key_type` has the rules of each key type. `computed` computes attributes from
-//! other attributes. `built_in` makes the objects that describe the token itself. `policy`
+//! other attributes. `built_in` makes the objects that describe the token itself. `access`
 //! decides which session may write an object. `strict` applies the policy *strict*, and `fips` the
 //! rules of the validated module.
 
@@ -18,19 +18,20 @@ use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, Session
 use crate::mechanism::rule::Makeup;
 use crate::quota::Permit;
 
+pub(crate) mod access;
 pub mod attribute;
-pub(crate) mod bits;
 pub(crate) mod built_in;
 pub(crate) mod clock;
 pub(crate) mod cnsa2;
+mod combinations;
 pub(crate) mod computed;
+pub(crate) mod domain_parameters;
 pub(crate) mod fips;
+pub(crate) mod flags;
 pub(crate) mod key;
 pub(crate) mod key_type;
 pub(crate) mod make;
-pub(crate) mod parameters;
 pub(crate) mod pkcs8;
-pub(crate) mod policy;
 pub(crate) mod public_half;
 pub(crate) mod required;
 mod rule;
@@ -38,10 +39,9 @@ pub(crate) mod spki;
 pub(crate) mod strict;
 pub mod validation;
 pub mod value;
-mod whole;
 
 use attribute::{ObjectRules, ObjectTypes};
-use bits::{Bits, Flag};
+use flags::{Bits, Flag};
 pub use jeton_words::template;
 pub use value::{AttributeView, Shown};
 use value::{Kind, Value};

@@ -14,13 +14,13 @@ use self::sqlite::source::TokenDirectory;
 use crate::config::Settings;
 use crate::error::Result;
 
-pub mod counter;
+pub mod change_counter;
 mod descriptors;
+#[cfg(target_os = "linux")]
+mod fcntl_locks;
 #[cfg(feature = "postgresql")]
 mod fingerprint;
 pub mod fork;
-#[cfg(target_os = "linux")]
-mod locks;
 pub(crate) mod permissions;
 #[cfg(feature = "postgresql")]
 mod postgresql;

@@ -10,8 +10,8 @@ use jeton_words::error::{Error, Result, require};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered, in_template};
+use crate::ck_ulong::{length, narrow, wide};
 use crate::input::Place;
-use crate::number::{length, narrow, wide};
 
 /// The maximum number of bytes that the module reads of a function name. The longest name of a
 /// function that can be pending has 18 bytes with its NUL.

@@ -18,7 +18,7 @@ use jeton_words::id::SessionHandle;
 use jeton_words::token::{Function, Token};
 use tracing::debug;
 
-use crate::number::session;
+use crate::ck_ulong::session;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, id, sleep};
 
 /// The state of a module: a static of its shared object.

@@ -6,7 +6,7 @@ use jeton_words::operation::{CryptMechanism, CryptParams};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
-use crate::number::object;
+use crate::ck_ulong::object;
 use crate::operation::function;
 use crate::params::Given;
 

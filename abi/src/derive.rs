@@ -5,8 +5,8 @@ use cryptoki_sys::{CK_ATTRIBUTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSI
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::object;
 use crate::input::template;
-use crate::number::object;
 use crate::params::{Places, mechanism};
 
 pub unsafe fn C_DeriveKey<T: Token>(

@@ -4,7 +4,7 @@ use cryptoki_sys::{CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HA
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
-use crate::number::object;
+use crate::ck_ulong::object;
 use crate::operation::function;
 use crate::params::mechanism;
 

@@ -8,8 +8,8 @@ use jeton_words::id::ObjectHandle;
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::{length, narrow};
 use crate::input::{Place, template};
-use crate::number::{length, narrow};
 use crate::operation::function;
 
 /// The number of handles in one batch, for which there is room on our stack. A longer buffer would

@@ -17,7 +17,7 @@ use jeton_words::operation::Output;
 use jeton_words::template::{Given, Raw, Template};
 
 use crate::call::{Failure, answered};
-use crate::number::{length, wide};
+use crate::ck_ulong::{length, wide};
 
 /// The greatest number of attributes in a template, including those of nested templates. An object
 /// has at most about fifty.

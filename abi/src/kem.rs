@@ -7,8 +7,8 @@ use cryptoki_sys::{
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::{narrow, object};
 use crate::input::{In, Out, Place, produce, template};
-use crate::number::{narrow, object};
 use crate::params::mechanism;
 
 pub unsafe fn C_EncapsulateKey<T: Token>(

@@ -6,8 +6,8 @@ use jeton_words::error::{Error, Result};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered, in_template};
+use crate::ck_ulong::narrow;
 use crate::input::{Place, template};
-use crate::number::narrow;
 use crate::params::mechanism;
 
 pub unsafe fn C_GenerateKey<T: Token>(

@@ -21,14 +21,14 @@
 #![allow(clippy::too_many_arguments, reason = "the specification's")]
 
 mod call;
+mod ck_ulong;
 mod input;
 mod module;
-mod number;
 mod operation;
 mod otp;
 mod params;
 #[cfg(any(windows, test))]
-mod stand_in;
+mod short_handles;
 mod sync;
 
 mod asynchronous;

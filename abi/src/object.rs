@@ -13,8 +13,8 @@ use jeton_words::id::AttributeType;
 use jeton_words::token::{Attributes, Function, Room, Token, worse};
 
 use crate::call::{Entry, answered, in_template};
+use crate::ck_ulong::{length, narrow, object, wide};
 use crate::input::{MAX_ATTRIBUTES, Place, attribute_type, template};
-use crate::number::{length, narrow, object, wide};
 
 pub unsafe fn C_CreateObject<T: Token>(
     entry: &Entry<T>,

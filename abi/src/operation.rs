@@ -17,7 +17,11 @@ macro_rules! init {
                 // SAFETY: the contract of PKCS#11 for pMechanism.
                 unsafe {
                     $crate::params::with_mechanism(given, |mechanism| {
-                        $crate::call::answered(token.$method(session, mechanism, $crate::number::object(key)))
+                        $crate::call::answered(token.$method(
+                            session,
+                            mechanism,
+                            $crate::ck_ulong::object(key),
+                        ))
                     })
                 }
             })

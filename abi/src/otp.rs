@@ -3,7 +3,7 @@
 use cryptoki_sys::{CK_BYTE, CK_OTP_COUNTER, CK_OTP_PARAM, CK_OTP_SIGNATURE_INFO, CK_OTP_VALUE, CK_ULONG};
 use jeton_words::operation::{OneTimePassword, Signed};
 
-use crate::number::length;
+use crate::ck_ulong::length;
 
 /// Writes a one-time password into the caller's buffer. A signature is there already. Returns the
 /// length of the result.

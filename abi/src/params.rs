@@ -23,8 +23,8 @@ use jeton_words::shape::{MacFunction, Shape};
 use tracing::debug;
 
 use crate::call::Failure;
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 mod cipher;
 mod derive;
@@ -34,14 +34,14 @@ mod rsa;
 mod sign;
 
 mod ike;
+mod outputs;
 mod password;
-mod places;
+mod refused_field;
 mod sp800_108;
 mod tls;
 pub(crate) mod wrap;
-mod wrong;
 
-pub(crate) use places::Places;
+pub(crate) use outputs::Places;
 
 /// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. In an Init function `NULL`
 /// ends the operation, so these functions check for `NULL` first.
@@ -150,7 +150,7 @@ impl Given {
         let Self { info, parameter: In(pointer, len) } = self;
         // SAFETY: the caller read the parameter, or found that it is NULL.
         let parameter = unsafe { self.bytes() }.unwrap_or_default();
-        let field = wrong::field(info.id.0, parameter);
+        let field = refused_field::field(info.id.0, parameter);
         let null = pointer.is_null();
         debug!(mechanism = %info.id, %field, expected = ?info.shape, null, len, ?error, "the parameter is refused");
         error
@@ -343,7 +343,7 @@ mod testing {
 
     use super::*;
 
-    pub(super) use crate::number::length;
+    pub(super) use crate::ck_ulong::length;
 
     pub(super) const INVALID: Option<Error> = Some(Error::MechanismParamInvalid);
     pub(super) const HUGE: CK_ULONG = CK_ULONG::MAX;

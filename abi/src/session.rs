@@ -8,8 +8,8 @@ use jeton_words::session::{Access, SessionInfo, User};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::{narrow, object, slot, wide};
 use crate::input::{In, Place};
-use crate::number::{narrow, object, slot, wide};
 use crate::operation::function;
 
 /// # Safety

@@ -9,9 +9,9 @@ use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::{narrow, slot, wide};
 use crate::info::{padded, version};
 use crate::input::{In, Place, list};
-use crate::number::{narrow, slot, wide};
 
 /// `tokenPresent` is not used, because every slot has a token (perhaps an uninitialised one).
 pub unsafe fn C_GetSlotList<T: Token>(

@@ -7,8 +7,8 @@ use jeton_words::operation::Output;
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::{narrow, object};
 use crate::input::{In, Out, Place, produce, template};
-use crate::number::{narrow, object};
 use crate::params::wrap::{mechanism_that_unwraps, mechanism_that_wraps};
 
 pub unsafe fn C_WrapKey<T: Token>(

@@ -7,8 +7,8 @@ use jeton_words::operation::Output;
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, answered};
+use crate::ck_ulong::{narrow, object};
 use crate::input::{In, Out, Place, produce, template};
-use crate::number::{narrow, object};
 use crate::params::message::{Nonce, Tag, mechanism_with_message};
 
 pub unsafe fn C_WrapKeyAuthenticated<T: Token>(

@@ -15,10 +15,10 @@ use jeton_words::token::Function;
 use serde_bytes::Bytes;
 use tracing::{debug, info, warn};
 
-use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::dispatch::carry_out;
 use crate::link::{Answer as Answered, Question, ToFront};
+use crate::request_memory::Budget;
 use crate::ticket::{self, Login};
 use crate::worker::Application;
 use crate::{CONNECTION, lock};

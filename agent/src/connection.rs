@@ -11,16 +11,16 @@ use jeton::id::{ObjectHandle, SessionHandle};
 use jeton::quota::Permit;
 use jeton::token::with_handle;
 use jeton_agent_wire::channel::{Channel, KEPT, STAY};
-use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::spin::Stream;
 use jeton_agent_wire::{self as wire, Application as Name, Malformed, Opening, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_bytes::Bytes;
 use tracing::{info, warn};
 
-use crate::budget::{Budget, WAIT};
 use crate::dispatch::{drop_room, room};
 use crate::link::ToFront;
 use crate::lock;
+use crate::request_memory::{Budget, WAIT};
 use crate::rules::Rule;
 use crate::worker::{Application, Worker};
 

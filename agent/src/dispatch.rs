@@ -25,7 +25,7 @@ use jeton_words::token::{Attributes, Room, Token, worse};
 use serde_bytes::{ByteBuf, Bytes};
 use tracing::error;
 
-use crate::budget::Budget;
+use crate::request_memory::Budget;
 
 /// The greatest room for an output in bytes, whatever the application has.
 const MAX_ROOM: usize = 1 << 26;

@@ -11,16 +11,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jeton_agent_wire::spin::{Patience, Stream};
 use jeton_agent_wire::tls::Tls;
-use jeton_agent_wire::wait::{Patience, Stream};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use rustls::pki_types::CertificateDer;
 use tracing::{error, warn};
 
+use crate::handshake_limits::{Gate, Turn};
 use crate::link::{Link, ToDoor, ToFront};
 use crate::sandbox;
-use crate::tls::{Gate, Section, Turn};
+use crate::tls::Section;
 use crate::{ForEver, PROGRESS, lock};
 
 /// The bytes that are passed on at once.

@@ -3,11 +3,11 @@
 //! opens no token, and never waits for a worker.
 
 mod administrator;
-mod arrivals;
-mod counts;
 pub mod groups;
 mod monitor;
+mod owner_queues;
 mod part;
+mod pin_tries;
 mod process;
 mod records;
 
@@ -34,9 +34,9 @@ use crate::ticket::Tickets;
 use crate::worker::{CLOSE, GRACE, MEMORY};
 use crate::{CONNECTION, ForEver, lock, notify};
 
-use arrivals::{Arrivals, MOST_CONNECTIONS, discard};
-use counts::{Answers, Asker, Login, Pins, Runs};
 use groups::Groups;
+use owner_queues::{Arrivals, MOST_CONNECTIONS, discard};
+use pin_tries::{Answers, Asker, Login, Pins, Runs};
 use process::Process;
 
 /// The most connections of a client that wait for their memory.

@@ -7,32 +7,34 @@
 #![forbid(unsafe_code)]
 
 mod application;
-#[cfg(feature = "split")]
-mod begun;
-mod budget;
+pub mod ask_front;
 mod connection;
 mod dispatch;
 pub mod door;
 mod figures;
 pub mod front;
-mod limits;
+pub mod handshake_limits;
 pub mod link;
 pub mod monitor;
 pub mod notify;
-pub mod office;
+mod pace;
 pub mod peer;
 mod pins;
 mod policy;
-mod refusals;
+mod record_limit;
+mod request_memory;
 pub mod rules;
 pub mod sandbox;
 #[cfg(feature = "split")]
 mod split;
+#[cfg(feature = "split")]
+mod split_rounds;
 pub mod ticket;
 pub mod tls;
-pub mod tokens;
+pub mod token_headers;
 pub mod worker;
 pub mod writer;
+mod wrong_pins;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

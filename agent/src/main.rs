@@ -26,7 +26,7 @@ use jeton_agent::notify;
 use jeton_agent::rules::Rules;
 use jeton_agent::sandbox::{self, Confined};
 use jeton_agent::ticket::Tickets;
-use jeton_agent::tokens;
+use jeton_agent::token_headers;
 use jeton_agent::worker::Worker;
 use jeton_agent::writer;
 use jeton_agent_system as system;
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
             ignore_signals();
             Link::inherited().and_then(monitor::run).map_err(|error| format!("for monitors: {error}"))
         }),
-        Some("tokens") => protect().and_then(|()| tokens::write()),
+        Some("tokens") => protect().and_then(|()| token_headers::write()),
         _ => match Arguments::try_parse() {
             Err(help) if !help.use_stderr() => printed(help.print()),
             arguments => run(&arguments.unwrap_or_else(|error| error.exit())),
@@ -198,7 +198,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     // SIGHUP never takes rules away: a file that is gone is wrong.
     let path = arguments.rules().map(Path::to_owned);
     // A wrong configuration is found now, and not by the first client.
-    tokens::ask(Duration::MAX).map_err(text)?;
+    token_headers::ask(Duration::MAX).map_err(text)?;
     let configuration = configuration()?;
     let groups = arguments.control_groups.then(Groups::open).transpose();
     let groups = groups.map_err(|error| format!("--control-groups: {error}"))?;

@@ -1,6 +1,6 @@
 //! The tries of PINs. A token counts the wrong PINs of all its users together, and ten of them lock
 //! it. So one client has a few tries of its own, which end before those of the token, and the agent
-//! tries a wrong PIN of a rule once. The front counts them: see [`counts`](crate::front).
+//! tries a wrong PIN of a rule once. The front counts them: see `front/pin_tries.rs`.
 
 use std::sync::atomic::Ordering;
 
@@ -11,11 +11,11 @@ use jeton_agent_wire::Call;
 use tracing::{error, warn};
 
 use crate::application::slot_of;
+use crate::ask_front::Grant;
 use crate::connection::Connection;
-use crate::limits::{MOST_WRONG, WRONG, Wrong};
 use crate::link::{Answer, Outcome, Question};
 use crate::lock;
-use crate::office::Grant;
+use crate::wrong_pins::{MOST_WRONG, WRONG, Wrong};
 
 /// A try of a PIN that runs.
 pub(crate) struct Try<'a> {

@@ -23,9 +23,9 @@ use zeroize::Zeroizing;
 
 use crate::connection::Connection;
 use crate::dispatch::guarded;
-use kept::Kept;
+use share_value::Kept;
 
-mod kept;
+mod share_value;
 
 /// The label of the object that has the identity of this agent.
 const LABEL: &str = "split identity";

@@ -17,18 +17,19 @@ use jeton::error::Error;
 use jeton::functions::{Module, Threads};
 use jeton::id::{SessionHandle, SlotId};
 use jeton::quota::Quota;
-use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::spin::Stream;
 use jeton_agent_wire::{Application as Name, Opening};
 use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, Shutdown, send as send_to, shutdown};
 use tracing::{debug, error, warn};
 
+use crate::ask_front::{Front, Office};
 use crate::figures::{Figures, Latencies};
-use crate::limits::{Pace, Wrong};
 use crate::link::{Counted, PART, Report, Start, ToFront};
-use crate::office::{Front, Office};
+use crate::pace::Pace;
 use crate::rules::{Memory, Rule};
 use crate::ticket;
+use crate::wrong_pins::Wrong;
 use crate::{PROGRESS, lock};
 
 /// The memory in bytes of the calls of a client and of what it keeps, if no rule says another
@@ -76,7 +77,7 @@ pub struct Worker {
     pub(crate) asking: usize,
     /// The generations and signatures with split keys that have begun.
     #[cfg(feature = "split")]
-    pub(crate) split: crate::begun::Begun,
+    pub(crate) split: crate::split_rounds::Begun,
 }
 
 pub(crate) struct Application {
@@ -152,7 +153,7 @@ impl Worker {
             latencies,
             asking: processors.saturating_sub(1).max(1),
             #[cfg(feature = "split")]
-            split: crate::begun::Begun::default(),
+            split: crate::split_rounds::Begun::default(),
         }))
     }
 

@@ -21,7 +21,7 @@ use rustix::net::{RecvFlags, recv};
 use tracing::warn;
 
 use crate::link::{Link, Source, ToFront, ToWriter};
-use crate::refusals::Refusals;
+use crate::record_limit::Refusals;
 use crate::sandbox;
 
 /// The most records that are taken before a batch is written.

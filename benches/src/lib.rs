@@ -16,7 +16,7 @@ mod baseline;
 #[allow(unsafe_code)]
 mod calls;
 mod child;
-pub mod counted;
+pub mod counted_uses;
 mod facts;
 mod groups;
 mod independent;

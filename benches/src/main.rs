@@ -3,7 +3,9 @@
 //! whether times reveal secrets.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{agent, counted, instructions, neighbours, report, run, startup, store, timing, tokens};
+use jeton_benches::{
+    agent, counted_uses, instructions, neighbours, report, run, startup, store, timing, tokens,
+};
 
 fn main() {
     run::if_child();
@@ -16,7 +18,7 @@ fn main() {
         Some("store") => store::measure(&Artefacts::without_null()),
         Some("agent") => agent::measure(&Artefacts::without_null(), neighbours::section),
         Some("neighbours") => neighbours::print(),
-        Some("counted") => counted::measure(&Artefacts::without_null()),
+        Some("counted") => counted_uses::measure(&Artefacts::without_null()),
         Some("tokens") => {
             let most = std::env::args().nth(2).and_then(|most| most.parse().ok());
             tokens::measure(&Artefacts::without_null(), most.unwrap_or(10_000))

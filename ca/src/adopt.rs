@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use der::oid::AssociatedOid;
 use der::{Any, Decode, Encode, Tag};
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_formats::certificate::names;
 use x509_cert::crl::CertificateList;
 use x509_cert::ext::pkix::CrlReason;

@@ -5,7 +5,7 @@ use std::path::Path;
 use aws_lc_rs::digest;
 use cryptoki_sys::{CKA_CLASS, CKA_VALUE, CKO_CERTIFICATE};
 use der::Decode;
-use jeton_client::text::{from_hex, hex, shown};
+use jeton_client::safe_text::{from_hex, hex, shown};
 use jeton_client::{Attribute, ObjectHandle, Session};
 use jeton_formats::certificate::{Summary, names, public_key_of, split, summary};
 use jeton_formats::{identity, secret_identity};

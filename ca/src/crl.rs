@@ -4,7 +4,7 @@ use std::path::Path;
 
 use der::oid::AssociatedOid;
 use der::{Decode, Encode};
-use jeton_client::text::from_hex;
+use jeton_client::safe_text::from_hex;
 use jeton_formats as formats;
 use jeton_pki::signer::assemble;
 use x509_cert::crl::CertificateList;

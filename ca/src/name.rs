@@ -11,7 +11,7 @@ use const_oid::db::rfc4519::COMMON_NAME;
 use der::asn1::{Ia5String, OctetString};
 use der::{Any, Encode, Tag, Tagged};
 use iri_string::types::UriStr;
-use jeton_client::text::is_obeyed;
+use jeton_client::safe_text::is_obeyed;
 use unicode_normalization::UnicodeNormalization;
 use x509_cert::TbsCertificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_formats::certificate::{public_key_of, split};
 use jeton_formats::secret_identity;
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};

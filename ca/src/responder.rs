@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64ct::{Base64, Encoding};
-use jeton_client::text::{from_hex, hex};
+use jeton_client::safe_text::{from_hex, hex};
 use jeton_formats::certificate::public_key_of;
 use jeton_http::{self as http, Request, Response, lock};
 use percent_encoding::percent_decode_str;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_formats::certificate::{public_key_of, split};
 
 use crate::authority::{entry_of, number_of, parse};

@@ -28,7 +28,7 @@ mod failure;
 pub mod key_types;
 mod memory;
 pub mod names;
-pub mod text;
+pub mod safe_text;
 
 pub use asynchronous::Later;
 pub use attribute::{Attribute, Mechanism};

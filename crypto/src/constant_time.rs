@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::extra_bits::{self, EXTRA};
-use crate::leaf::Direction;
+use crate::library::Direction;
 use crate::modes::{KeyWrap, Kw, Kwp};
 use crate::padding;
 use crate::slh_dsa::SETS;

@@ -1,6 +1,6 @@
 //! The cryptography that Jeton computes itself, because no library does it, or not as fast.
 //!
-//! What a library supplies is a trait of [`leaf`]: hashes, a block cipher, random bytes. Nothing
+//! What a library supplies is a trait of [`library`]: hashes, a block cipher, random bytes. Nothing
 //! here knows PKCS#11. `README.md` says for each part why no crate has it, and what proves it.
 
 #![deny(unsafe_code)]
@@ -16,7 +16,7 @@ pub mod hash_based;
     allow(dead_code, unused_imports, unused_variables, reason = "other processors lack the instructions")
 )]
 pub mod lanes;
-pub mod leaf;
+pub mod library;
 pub mod modes;
 pub mod padding;
 pub mod rejection;

@@ -10,7 +10,7 @@ use jeton_secret::Secret;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 
 use crate::error::{Error, Result, require};
-use crate::leaf::{Hash, Hashes, Mac};
+use crate::library::{Hash, Hashes, Mac};
 
 /// The least length of the padding: `00 02`, eight nonzero bytes, and `00`.
 const OVERHEAD: usize = 11;

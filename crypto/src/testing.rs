@@ -5,7 +5,7 @@ use shake::digest::{ExtendableOutput, Update};
 use shake::{Shake128, Shake256};
 
 use crate::error::{Error, Result};
-use crate::leaf::{BlockCipher, Hash, Hashes, Random};
+use crate::library::{BlockCipher, Hash, Hashes, Random};
 
 pub(crate) struct Crates;
 

@@ -5,7 +5,7 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_driver::client::Module;
 use jeton_driver::role::Role;
 use jeton_driver::{Error, Result, pipeline, tls};

@@ -20,7 +20,7 @@ use super::draft::Draft;
 use super::{Pins, TokenFile, label, note};
 use crate::config::Settings;
 use crate::error::Error;
-use crate::store::counter::Counter;
+use crate::store::change_counter::Counter;
 use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{TokenKey, pin_record};
 use crate::store::sqlite::SqliteStore;

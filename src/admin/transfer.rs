@@ -29,7 +29,7 @@ use super::{label, note};
 use crate::config::Settings;
 use crate::error::Error;
 use crate::file;
-use crate::store::counter::Counter;
+use crate::store::change_counter::Counter;
 use crate::store::server::TokenServer;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;

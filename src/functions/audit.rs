@@ -14,7 +14,7 @@ use crate::config::fips;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Mechanism, MechanismWord, Params, row_of};
-use crate::object::policy::Rights;
+use crate::object::access::Rights;
 use crate::object::{self, Object};
 use crate::session::Owner;
 use crate::token::ClientToken;

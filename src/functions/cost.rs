@@ -6,7 +6,7 @@
 use crate::backend::{PairSpec, Traditional};
 use crate::error::{Error, Result};
 use crate::gate::{Gate, Permit};
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::token::ClientToken;
 
 /// The iterations of PBKDF2, summed over all blocks of output, that count as [`Cost::Seconds`].

@@ -8,7 +8,7 @@ use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
 use crate::mechanism::rule::Policy;
 use crate::object::Object;
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::session::strong_enough;
 
 impl Module {

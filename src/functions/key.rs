@@ -19,11 +19,11 @@ use crate::config::fips;
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params, row_of};
-use crate::object::policy::Rights;
+use crate::object::access::Rights;
 use crate::object::required::{SIZES, refused, refused_in};
 use crate::object::template::Template;
 use crate::object::value::native;
-use crate::object::{Attributes, attribute, key, make, parameters};
+use crate::object::{Attributes, attribute, domain_parameters, key, make};
 use crate::token::Token;
 
 /// Data that is written here is mixed into the generator of the operating system. The system does
@@ -84,7 +84,7 @@ impl Module {
         in_range(row_of(mechanism.info), bits)
             .map_err(|error| refused_in(&attributes, A::PRIME_BITS, SIZES, error))?;
         let _permit = Cost::Minutes.admit(&token)?.wait();
-        let made = parameters::generate(attributes, key_type, bits as usize, token.provider())?;
+        let made = domain_parameters::generate(attributes, key_type, bits as usize, token.provider())?;
         token.insert(rights, session, made)
     }
 

@@ -9,7 +9,7 @@ use super::audit::{Call, record_read};
 use crate::error::{Error, Result, require};
 use crate::id::{ObjectClass, ObjectHandle, SessionHandle};
 use crate::object::template::Template;
-use crate::object::{Object, make, policy};
+use crate::object::{Object, access, make};
 use crate::session::find::Find;
 
 impl Module {
@@ -34,7 +34,7 @@ impl Module {
             // that.
             token.poll()?;
             let object = token.object(rights, object)?;
-            policy::copyable(&object)?;
+            access::copyable(&object)?;
             let attributes = make::copy(&object, template, rights)?;
             token.check_change(&object, &attributes)?;
             token.insert(rights, session, attributes)
@@ -97,7 +97,7 @@ impl Module {
     ) -> Result<()> {
         self.record_call(session, Call::of("C_SetAttributeValue", None, &[handle]), |token, rights| {
             token.replace(rights, handle, |object| {
-                policy::modifiable(object, rights)?;
+                access::modifiable(object, rights)?;
                 let attributes = make::change(object, template, rights)?;
                 token.check_change(object, &attributes)?;
                 Ok(attributes)

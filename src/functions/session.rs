@@ -10,7 +10,7 @@ use super::audit::Call;
 use super::{Module, Threads};
 use crate::error::{Error, Result, require};
 use crate::id::{SessionHandle, SlotId, session_state as state};
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::session::Session;
 use crate::store::Role;
 use crate::token::ClientToken;

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn every_flag_has_a_bit() {
         for rule in table().filter(|rule| rule.kind == Kind::Flag) {
-            assert!(super::super::bits::Flag::of(rule.id).is_some(), "{}", rule.id);
+            assert!(super::super::flags::Flag::of(rule.id).is_some(), "{}", rule.id);
         }
     }
     #[test]

@@ -6,15 +6,15 @@
 
 use jeton_secret::Secret;
 
+use super::access::{Login, Rights};
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
-use super::bits::{Bits, Flag};
+use super::combinations::{coherent, whole};
+use super::flags::{Bits, Flag};
 use super::key_type::KeyTypeRow;
-use super::policy::{Login, Rights};
 use super::required::{BY_SO, CONFLICT, CREATING, SIZES, refused, refused_given, refused_in};
 use super::template::{Given, Raw, Template};
 use super::value::{Kind, Value};
-use super::whole::{coherent, whole};
-use super::{Attributes, Object, built_in, key, kind_of, parameters};
+use super::{Attributes, Object, built_in, domain_parameters, key, kind_of};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
@@ -72,7 +72,7 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
         put_origin(&mut attributes, object_type, None);
     }
     if ObjectTypes::PARAMETERS.has(object_type) {
-        parameters::check(&mut attributes, provider)?;
+        domain_parameters::check(&mut attributes, provider)?;
     }
     Ok(attributes)
 }

@@ -1,8 +1,8 @@
 //! The public key that belongs to a private one (PKCS#11 3.2, "Public key from private key").
 
+use super::access::Rights;
 use super::attribute::{self, ObjectTypes};
 use super::make::{self, Use};
-use super::policy::Rights;
 use super::required::{CONFLICT, refused_in};
 use super::template::Template;
 use super::value::Value;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
 use crate::mechanism::field;
 use crate::mechanism::{Mechanism, Params};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::value::Value;
 use crate::object::{Object, key};
 use crate::token::ClientToken;

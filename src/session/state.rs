@@ -22,7 +22,7 @@ use super::operations::{Role, SAVABLE, Savable};
 use super::progress::{Progress, Saved};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle};
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::store::seal;
 use crate::sync::lock;
 use crate::token::ClientToken;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::ffi;
 
 #[cfg(target_os = "linux")]
-use super::locks;
+use super::fcntl_locks;
 use crate::config::log;
 use crate::error::{Error, Result, require};
 use crate::file;
@@ -42,7 +42,7 @@ const MUTEXES: &[c_int] = &[
     ffi::SQLITE_MUTEX_STATIC_PMEM,
     ffi::SQLITE_MUTEX_STATIC_MEM,
     #[cfg(target_os = "linux")]
-    locks::MUTEX,
+    fcntl_locks::MUTEX,
 ];
 
 /// Gives SQLite the functions of this crate for `stat`, `fstat` and `pwrite`, for links, for
@@ -56,7 +56,7 @@ pub fn prepare() -> Result<()> {
 /// Returns whether SQLite's locks belong to open file descriptions, so that closing another
 /// descriptor of a file keeps them.
 #[cfg(target_os = "linux")]
-pub(super) use locks::belong_to_descriptions as locks_belong_to_descriptions;
+pub(super) use fcntl_locks::belong_to_descriptions as locks_belong_to_descriptions;
 
 /// Returns `false`: on other systems SQLite's locks belong to the process.
 #[cfg(not(target_os = "linux"))]
@@ -98,15 +98,15 @@ fn set_calls() -> Result<()> {
             #[cfg(target_pointer_width = "64")]
             set(vfs, c"pwrite64".as_ptr(), Some(std::mem::transmute::<Output, Call>(pwrite))),
             #[cfg(target_os = "linux")]
-            set(vfs, c"lstat".as_ptr(), Some(std::mem::transmute::<Stat, Call>(locks::lstat))),
+            set(vfs, c"lstat".as_ptr(), Some(std::mem::transmute::<Stat, Call>(fcntl_locks::lstat))),
             #[cfg(target_os = "linux")]
-            set(vfs, c"open".as_ptr(), Some(std::mem::transmute::<Open, Call>(locks::open))),
+            set(vfs, c"open".as_ptr(), Some(std::mem::transmute::<Open, Call>(fcntl_locks::open))),
             #[cfg(target_os = "linux")]
-            set(vfs, c"close".as_ptr(), Some(std::mem::transmute::<Close, Call>(locks::close))),
+            set(vfs, c"close".as_ptr(), Some(std::mem::transmute::<Close, Call>(fcntl_locks::close))),
             #[cfg(target_os = "linux")]
-            set(vfs, c"fcntl".as_ptr(), Some(std::mem::transmute::<Control, Call>(locks::fcntl))),
+            set(vfs, c"fcntl".as_ptr(), Some(std::mem::transmute::<Control, Call>(fcntl_locks::fcntl))),
             #[cfg(target_os = "linux")]
-            set(vfs, c"mmap".as_ptr(), Some(std::mem::transmute::<Map, Call>(locks::mmap))),
+            set(vfs, c"mmap".as_ptr(), Some(std::mem::transmute::<Map, Call>(fcntl_locks::mmap))),
         ]
     };
     require(outcomes.iter().all(|outcome| *outcome == ffi::SQLITE_OK), Error::GeneralError)?;
@@ -142,7 +142,7 @@ pub unsafe fn release() {
 /// Counts a fork, in the child. Closes the inherited descriptors of locks and of sockets.
 pub fn count() {
     #[cfg(target_os = "linux")]
-    locks::forget_parent();
+    fcntl_locks::forget_parent();
     #[cfg(feature = "postgresql")]
     close_sockets();
     FORKS.fetch_add(1, Ordering::AcqRel);

@@ -7,25 +7,25 @@
 //!   server announces the commits of other hosts (`LISTEN`), so that a question follows at once.
 //! - PIN attempts are counted by one statement ([`attempt`]).
 //! - A call waits for the server for a limited time. After a failure the next connection is tried
-//!   after a pause ([`link`]).
+//!   after a pause ([`connection`]).
 //!
 //! There is no thread: the client library runs in the thread of the caller.
 
 mod attempt;
 mod connect;
-mod examine;
+mod connection;
+mod doctor;
 mod failure;
-mod guard;
-mod link;
+mod message_limits;
+mod notifications;
 mod outage;
+mod requests;
 mod rows;
 mod schema;
-mod stored;
 mod tls;
+mod token_store;
 mod transaction;
 mod transfer;
-mod unasked;
-mod wire;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -34,12 +34,12 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tracing::info;
 
+use self::connection::{Exchange, Link};
 use self::failure::Outcome;
-use self::link::{Exchange, Link};
 use self::outage::Outage;
 use self::rows::HEADER;
 use self::schema::Tables;
-use self::stored::DatabaseStore;
+use self::token_store::DatabaseStore;
 use super::server::{ServerState, TokenServer};
 use super::source::TokenSource;
 use super::sqlite::detached::Detached;
@@ -202,6 +202,6 @@ impl TokenServer for Database {
     }
 
     fn examine(&self) -> Result<ServerState> {
-        self.run("examine the server", async |client| examine::examine(client, self.hosts).await)
+        self.run("examine the server", async |client| doctor::examine(client, self.hosts).await)
     }
 }

@@ -1,33 +1,34 @@
 //! The store in an SQLite file, which several processes share. It has a write-ahead log, and syncs
 //! before it acknowledges a commit.
 
+mod attempt;
 pub(crate) mod attempt_lock;
 mod changes;
 mod commit;
 pub(crate) mod detached;
-mod direct;
 mod directory;
+mod disk_reserve;
+mod erasure;
 mod failure;
-mod handle;
+mod file_identity;
+mod header;
 mod inspect;
 pub(crate) mod layout;
-mod names;
 mod open;
 mod pool;
+mod read_only;
 pub(crate) mod relocation;
-mod removal;
-mod reserve;
+mod replaced_files;
 mod rows;
 mod schema;
 pub(crate) mod source;
-mod stamp;
-mod still;
-mod stored;
+mod store_file;
 #[cfg(test)]
 mod tests;
+mod token_store;
 mod wal_index;
 
-pub use stored::SqliteStore;
+pub use token_store::SqliteStore;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -37,15 +38,15 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction};
 use tracing::error;
 
-use self::commit::{Fault, replace_content};
+use self::commit::replace_content;
+use self::erasure::SCRUB_WAIT;
 use self::failure::log_failure;
+use self::file_identity::FileId;
 use self::inspect::inspect;
-use self::names::Names;
-use self::removal::SCRUB_WAIT;
+use self::read_only::Still;
+use self::replaced_files::Names;
 use self::rows::{change, load_rows, read_header, snapshot};
-use self::stamp::FileId;
-use self::still::Still;
-use super::{Change, Header, Purpose, Role, Row, Snapshot, Work, is_serial};
+use super::{Change, Header, Purpose, Row, Snapshot, Work, is_serial};
 use crate::error::{Error, Result};
 use crate::file_lock;
 use crate::sync::lock;
@@ -124,35 +125,9 @@ impl OpenFile {
         Ok(())
     }
 
-    fn attempt(&self, role: Role, limit: u32) -> Result<()> {
-        let failures = format!("{}_failures", role.prefix());
-        let sql = format!("UPDATE token SET {failures} = {failures} + 1 WHERE one = 1 AND {failures} < ?1");
-        self.write_with_reserve("count an attempt", |transaction| {
-            match transaction.execute(&sql, [limit])? {
-                0 => Err(Fault::Refused(Error::PinLocked)),
-                _ => Ok(()),
-            }
-        })
-    }
-
-    fn forgive(&self, role: Role) -> Result<()> {
-        let sql = format!("UPDATE token SET {}_failures = 0 WHERE one = 1", role.prefix());
-        self.write_with_reserve("reset the count of wrong PINs", |transaction| {
-            Ok(transaction.execute(&sql, []).map(drop)?)
-        })
-    }
-
     fn relabel(&self, label: &[u8; 32]) -> Result<()> {
         self.write_with_reserve("change the label", |transaction| {
             Ok(transaction.execute("UPDATE token SET label = ?1 WHERE one = 1", [label]).map(drop)?)
-        })
-    }
-
-    fn take_back(&self, role: Role, count: u32) -> Result<()> {
-        let failures = format!("{}_failures", role.prefix());
-        let sql = format!("UPDATE token SET {failures} = max({failures} - ?1, 0) WHERE one = 1");
-        self.write_with_reserve("correct the count of wrong PINs", |transaction| {
-            Ok(transaction.execute(&sql, [count]).map(drop)?)
         })
     }
 

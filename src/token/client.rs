@@ -22,8 +22,8 @@ use super::search::Plan;
 use super::state::{Application, ChangeGuard, State, Token};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::object::bits::Flag;
-use crate::object::policy::{self, Login, Rights};
+use crate::object::access::{self, Login, Rights};
+use crate::object::flags::Flag;
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in};
 use crate::quota::{Permit, Quota};
@@ -495,7 +495,7 @@ impl ClientToken {
         let seen = self.seen(rights, handle)?;
         let check = |object: &Object| {
             rights.write(object.attributes())?;
-            policy::permit(object, Flag::DESTROYABLE)
+            access::permit(object, Flag::DESTROYABLE)
         };
         let Home::Token(id) = seen.home else {
             check(&seen)?;

@@ -3,7 +3,7 @@
 //! logout, when an object is changed or destroyed, and when changes of other processes are loaded.
 //! The low two bits are the login.
 
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The increment of the counter.

@@ -15,7 +15,7 @@ use dashmap::DashMap;
 use super::search::{Plan, WantedKeys};
 use super::walk::{Place, Storage, Visibility, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::{Home, Object};
 use crate::store::seal::index::IndexKeys;
 use crate::store::{Row, Tag};

@@ -15,7 +15,7 @@ use super::known_pin::KnownPin;
 use super::state::Token;
 use crate::config::{PinRules, Settings};
 use crate::error::{Error, Result, require};
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::summary::Summary;
 use crate::store::seal::{TokenKey, pin_record};

@@ -10,7 +10,7 @@ use super::state::{Token, public_indexer};
 use crate::config::Format;
 use crate::error::{Error, Result, require};
 use crate::id::AttributeType as A;
-use crate::object::policy::Login;
+use crate::object::access::Login;
 use crate::object::value::Value;
 use crate::store::seal::sealing_key::SealingKey;
 use crate::store::seal::summary::Summary;

@@ -21,14 +21,14 @@ use crate::config::{Format, Settings};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::mechanism::rule::{Policy, Source};
-use crate::object::bits::Flag;
+use crate::object::access::{self, Login, Rights};
+use crate::object::flags::Flag;
 use crate::object::key_type::{ec, rsa};
 use crate::object::make::{self, Origin};
-use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
-use crate::store::counter::Counter;
+use crate::store::change_counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
 use crate::store::seal::{self, TokenKey, record};
 use crate::store::{Change, Header, Role, Store, Tag};
@@ -305,7 +305,7 @@ impl Token {
     /// Fails if a change or a copy of an object adds a usage that the policy or the rules for
     /// unreadable keys do not allow.
     pub(crate) fn check_change(&self, object: &Object, attributes: &Attributes) -> Result<()> {
-        policy::keeps_makeup(object, attributes)?;
+        access::keeps_makeup(object, attributes)?;
         if self.settings.is_strict() { strict::only_lowered(object, attributes) } else { Ok(()) }
     }
 

@@ -21,8 +21,8 @@ use super::reserve::Stock;
 use crate::backend::{Encryption, PrivateKey, PublicParts, Scheme, Signer, Uses};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
+use crate::object::access::Rights;
 use crate::object::key_type::stateful::one_time_keys_left;
-use crate::object::policy::Rights;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object};
 

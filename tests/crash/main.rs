@@ -55,10 +55,10 @@ mod database;
 mod faults;
 mod full;
 mod kill;
+mod leaks;
 mod limits;
 mod load;
 mod many;
-mod memory;
 mod model;
 mod open_files;
 mod pins;
@@ -110,7 +110,7 @@ const CASES: &[(&str, fn())] = &[
     ("processes_and_threads_lose_nothing_of_many_tokens", || load::case((many::count(), 4, 4))),
     ("threads_sign_with_more_tokens_than_may_be_open", open_files::sign),
     ("a_process_without_descriptors_loses_no_token", open_files::shortage),
-    ("keys_that_are_used_and_destroyed_leak_no_memory", memory::case),
+    ("keys_that_are_used_and_destroyed_leak_no_memory", leaks::case),
     ("acknowledged_changes_survive_every_failing_file_system_call", faults::case),
     ("a_full_disk_allows_login_signing_and_destroying", || full::with_mounts("full")),
     ("a_full_disk_with_small_blocks_allows_login_and_signing", || full::with_mounts("full small blocks")),
@@ -147,7 +147,7 @@ const CHILDREN: &[(&str, fn())] = &[
     ("shortage", open_files::shortage_child),
     ("secrets", secrets::child),
     ("unwrap", secrets::unwrap_child),
-    ("memory", memory::child),
+    ("leaks", leaks::child),
     ("faults", faults::child),
     ("full", full::full_child),
     ("full small blocks", full::full_small_blocks_child),

@@ -3,7 +3,6 @@
 
 mod applications;
 mod asynchronous;
-mod at_rest;
 mod attribute_rules;
 mod attribute_table;
 mod attribute_values;
@@ -18,6 +17,7 @@ mod defaults;
 mod derive;
 mod dh;
 mod dsa;
+mod erasure;
 mod external_mu;
 mod files;
 #[cfg(feature = "fips")]

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use jeton::store::Change;
-use jeton::store::counter::Counter;
+use jeton::store::change_counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::files::beside;

@@ -6,7 +6,7 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use jeton_client::text::{from_hex, hex};
+use jeton_client::safe_text::{from_hex, hex};
 use serde::Deserialize;
 
 use crate::Error;

@@ -15,9 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::output::{Existing, NewFile};
+use crate::output_file::{Existing, NewFile};
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
-use crate::{Cause, Error, list};
+use crate::{Cause, Error, certificate_list};
 
 pub use age::{Identity, Reader, Recipient};
 pub use protection::{
@@ -154,9 +154,9 @@ impl Opened {
     /// token, the path of its file, and whether the list of issued certificates was restored.
     pub fn restore(self, how: Restore<'_>) -> Result<(Facts, PathBuf, Option<bool>), Error> {
         if self.list.is_some() {
-            list::expect_readable()?;
+            certificate_list::expect_readable()?;
         }
-        let path = list::path()?;
+        let path = certificate_list::path()?;
         let mut parts =
             ["sqlite-journal", "sqlite-wal"].map(|ending| path.with_extension(ending)).into_iter();
         // SQLite would write the pages of a lost list into the restored one.
@@ -171,23 +171,23 @@ impl Opened {
 
 /// Copies the list of issued certificates, if there is one.
 fn copy_list() -> Result<Option<NamedTempFile>, Error> {
-    let path = list::path()?;
-    if list::is_missing(&path) {
+    let path = certificate_list::path()?;
+    if certificate_list::is_missing(&path) {
         return Ok(None);
     }
     let copy = NamedTempFile::new().map_err(Error::io("backup"))?;
-    list::copy(&path, copy.path())?;
+    certificate_list::copy(&path, copy.path())?;
     Ok(Some(copy))
 }
 
 /// Restores the list of a backup. A list that exists is kept. Returns whether it was restored.
 fn restore_list(list: NamedTempFile) -> Result<bool, Error> {
-    let path = list::path()?;
+    let path = certificate_list::path()?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut new = NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
     let mut list = list.reopen().map_err(Error::io(&path))?;
     std::io::copy(&mut list, &mut new).and_then(|_| new.as_file().sync_all()).map_err(Error::io(&path))?;
-    list::mark_restored(new.path())?;
+    certificate_list::mark_restored(new.path())?;
     match new.persist_noclobber(&path) {
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         done => done.map(|_| true).map_err(|error| Error::io(&path)(error.error)),

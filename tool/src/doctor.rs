@@ -12,13 +12,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::{Serialize, Serializer};
 
 use crate::token_file::{self, Info, Login, MOVING, PinCost, PinInfo, Role, TokenFile};
-use crate::{Cause, Error, list};
+use crate::{Cause, Error, certificate_list};
 
 /// How old a file must be to count as left over. A process may still be creating a newer file. A
 /// rollback journal, and a log that has content but no token, count at any age.
@@ -194,10 +194,10 @@ fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding
 /// Returns what is wrong with the list of issued certificates, and the CRLs that have ended.
 fn issued(path: &Path) -> Vec<Finding> {
     let finding = |problem, remedy: &str| Finding::new("list", Some(path), problem, remedy.to_owned());
-    if list::is_missing(path) {
+    if certificate_list::is_missing(path) {
         return Vec::new();
     }
-    let ended = match list::with_ended_crl(path) {
+    let ended = match certificate_list::with_ended_crl(path) {
         Ok(ended) => ended,
         Err(reason) => {
             return vec![finding(reason.to_string(), "restore the list from a backup, with mode 600")];

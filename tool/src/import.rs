@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cryptoki_sys::*;
 use der::Decode;
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_pki::key_type::Usages;
 use jeton_pki::{expect_one_encoding, public_key_template};
 use spki::SubjectPublicKeyInfoOwned;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cryptoki_sys::*;
 use der::Decode;
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use serde::Serialize;
 use x509_cert::Certificate;
 

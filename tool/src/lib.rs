@@ -9,14 +9,14 @@
 pub mod audit;
 pub mod backup;
 pub mod ceremony;
+pub mod certificate_list;
 pub mod doctor;
 pub mod error;
 pub mod import;
 pub mod inventory;
-pub mod list;
 pub mod migrate;
 pub mod object;
-pub mod output;
+pub mod output_file;
 pub mod shares;
 pub mod time;
 pub mod token;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::{Error, migrate};
 use signal_hook::consts::SIGXFSZ;
 

@@ -2,7 +2,7 @@
 //! single attributes and public keys.
 
 use cryptoki_sys::*;
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use serde::Serialize;
 
 use crate::Error;

@@ -2,7 +2,7 @@
 
 mod files;
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 
 use crate::client::{Failure, LibraryInfo, Module, SlotId, SlotInfo, TokenInfo, Version};
 use crate::uri::Uri;

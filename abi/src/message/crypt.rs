@@ -9,8 +9,8 @@ use jeton_words::error::{Error, require};
 use jeton_words::token::{Function, Token};
 
 use crate::call::{Entry, Failure, answered};
+use crate::ck_ulong::object;
 use crate::input::{In, Out, transform};
-use crate::number::object;
 use crate::operation::function;
 use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 

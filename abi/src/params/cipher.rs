@@ -13,8 +13,8 @@ use jeton_words::limit::CCM_MESSAGE;
 use jeton_words::params::Params;
 
 use super::{bounded, copy, nonce, read};
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 /// The length of a ChaCha20-Poly1305 nonce in bytes (RFC 8439, 2.8). The specification also has
 /// nonces of 64 bits. They are too short to be random, and no RFC describes a construction that

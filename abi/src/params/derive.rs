@@ -9,8 +9,8 @@ use jeton_words::params::AgreementKdf::{self, OneStep, X963};
 use jeton_words::params::{HkdfSalt, Params};
 
 use super::{Parts, boolean, copy, hash, named, read};
+use crate::ck_ulong::{object, wide};
 use crate::input::In;
-use crate::number::{object, wide};
 
 /// The key derivation functions (PKCS#11 3.2, "EC: Key Derivation Functions").
 const KDFS: [(CK_EC_KDF_TYPE, Option<AgreementKdf>); 23] = [

@@ -9,7 +9,7 @@ use jeton_words::id::ObjectHandle;
 use jeton_words::params::Params;
 
 use super::{Parts, boolean, prf};
-use crate::number::object;
+use crate::ck_ulong::object;
 
 pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {
     let (data_as_key, rekey) = (boolean(given.bDataAsKey)?, boolean(given.bRekey)?);

@@ -17,8 +17,8 @@ use jeton_words::message::{Generator, MessageParams};
 use jeton_words::params::Params;
 
 use super::{cipher, mechanism, named, read};
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 pub(super) const GENERATORS: [(CK_ULONG, Generator); 5] = [
     (CKG_NO_GENERATE, Generator::None),

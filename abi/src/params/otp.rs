@@ -11,8 +11,8 @@ use jeton_words::error::{Error, Result, require};
 use jeton_words::params::Params;
 
 use super::{copy, read};
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 /// The length of a counter in bytes (PKCS#11 3.2, "OATH HOTP secret key objects").
 const COUNTER: u64 = 8;

@@ -13,8 +13,8 @@ use jeton_words::params::Params;
 use jeton_words::password::Password;
 
 use super::{copy, named, read};
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 /// The first number that is too large for an address of a process. Linux gives a process that does
 /// not ask for more 48 bits on aarch64, and 47 bits on x86-64. On Windows no number is an address.

@@ -7,8 +7,8 @@ use jeton_words::hash::Hash;
 use jeton_words::params::Params;
 
 use super::{copy, hash, named, read, size};
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").
 const MASKS: [(CK_RSA_PKCS_MGF_TYPE, Hash); 9] = [

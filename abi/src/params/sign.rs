@@ -8,7 +8,7 @@ use jeton_words::id::ObjectHandle;
 use jeton_words::params::{MuKey, Params};
 
 use super::{Parts, boolean, hash, named, read, size};
-use crate::number::object;
+use crate::ck_ulong::object;
 
 /// Whether signatures with a hedge variant are deterministic. PKCS#11 3.2, "ML-DSA Signature":
 /// `CKH_HEDGE_PREFERRED` leaves the choice to the token. This token then makes hedged signatures.

@@ -8,8 +8,8 @@ use jeton_words::params::Params;
 use jeton_words::sp800_108::{Field, Kdf, Number};
 
 use super::{boolean, copy, items, prf, read};
+use crate::ck_ulong::{object, wide};
 use crate::input::{In, template};
-use crate::number::{object, wide};
 
 /// Reads `CK_SP800_108_KDF_PARAMS`, or `CK_SP800_108_FEEDBACK_KDF_PARAMS` for the feedback mode.
 ///

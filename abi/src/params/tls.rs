@@ -1,5 +1,5 @@
 //! The parameters of TLS (PKCS#11 3.2, "SSL mechanism parameters", "TLS 1.2 mechanism parameters").
-//! The file `places.rs` reads their output pointers.
+//! The file `outputs.rs` reads their output pointers.
 
 use cryptoki_sys::*;
 use jeton_words::error::{Error, Result, require};

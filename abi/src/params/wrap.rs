@@ -19,8 +19,8 @@ use jeton_words::params::Params;
 use super::cipher::{ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
 use super::{mechanism, named, read};
+use crate::ck_ulong::wide;
 use crate::input::In;
-use crate::number::wide;
 
 /// Reads the mechanism of `C_WrapKey`. Also returns the nonce if the parameter has a nonce
 /// generator.

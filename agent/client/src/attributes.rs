@@ -8,8 +8,8 @@ use jeton_words::error::{Error, Result};
 use jeton_words::id::AttributeType;
 use jeton_words::token::{Attributes, Room};
 
-use crate::answer::MAX_LENGTH;
-use crate::numbers;
+use crate::answer_check::MAX_LENGTH;
+use crate::attribute_numbers;
 
 /// The size of an attribute in the application, and in messages.
 const ATTRIBUTE: u64 = size_of::<CK_ATTRIBUTE>() as u64;
@@ -33,7 +33,7 @@ pub fn asked(attributes: &impl Attributes) -> Vec<(AttributeType, Room)> {
 fn limit(kind: Option<AttributeType>, room: &mut Room, left: &mut usize, depth: usize) {
     match room {
         Room::Length => {}
-        Room::Bytes(len) => *len = numbers::room::<ULONG>(kind, *len),
+        Room::Bytes(len) => *len = attribute_numbers::room::<ULONG>(kind, *len),
         Room::Template(len, rooms) => {
             *len = (*len / ATTRIBUTE).saturating_mul(ATTRIBUTE_SENT) + *len % ATTRIBUTE;
             rooms.truncate(if depth == 0 { 0 } else { *left });
@@ -97,11 +97,11 @@ fn view<'a>(kind: AttributeType, told: &'a Told<'_>) -> Result<AttributeView<'a>
         Told::Refused(error) => return Err(*error),
         Told::Length(length) => AttributeView::Length(match length {
             Length::Number => ULONG,
-            Length::Bytes(len) => numbers::length::<ULONG>(kind, *len),
+            Length::Bytes(len) => attribute_numbers::length::<ULONG>(kind, *len),
             Length::Attributes(count) => count.saturating_mul(ATTRIBUTE) as usize,
         }),
-        Told::Number(number) => AttributeView::Bytes(Shown::Number(numbers::number(*number))),
-        Told::Bytes(data) => AttributeView::Bytes(numbers::value::<ULONG>(kind, &data.0)),
+        Told::Number(number) => AttributeView::Bytes(Shown::Number(attribute_numbers::number(*number))),
+        Told::Bytes(data) => AttributeView::Bytes(attribute_numbers::value::<ULONG>(kind, &data.0)),
         Told::Template(within) => {
             let views = within.iter().map(|(kind, told)| Ok((*kind, view(*kind, told)?)));
             AttributeView::Template(views.collect::<Result<_>>()?)

@@ -1,9 +1,9 @@
 //! `libjeton_client.so`: the functions of PKCS#11, carried out by `jeton-agent`.
 //!
 //! The module has no crypto library, no store and no configuration but the place of the agent and
-//! the level of its log. It has three layers: [`certain`] answers what needs no agent, [`once`]
-//! sends each call exactly once, and [`transport`] has the connections. `docs/agent.md` describes
-//! it.
+//! the level of its log. It has three layers: [`local_answers`] answers what needs no agent,
+//! [`once`] sends each call exactly once, and [`transport`] has the connections. `docs/agent.md`
+//! describes it.
 
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 #![allow(clippy::missing_safety_doc, reason = "the contract of PKCS#11 holds for every exported function")]
@@ -14,21 +14,21 @@ use std::ffi::c_void;
 use cryptoki_sys::*;
 use jeton_abi::Hooks;
 
-mod answer;
+mod answer_check;
+mod attribute_numbers;
 mod attributes;
-mod certain;
 #[cfg(feature = "split")]
 mod client;
 #[cfg(feature = "split")]
 mod group;
+mod local_answers;
 mod log;
-mod numbers;
 mod once;
 mod remote;
 #[cfg_attr(windows, path = "system/windows.rs")]
 #[cfg_attr(not(windows), path = "system/unix.rs")]
 mod system;
-mod timed;
+mod timed_mutex;
 mod transport;
 
 #[cfg(feature = "split")]

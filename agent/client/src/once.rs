@@ -21,9 +21,9 @@ use jeton_words::session::Access;
 use jeton_words::slot::Wait;
 use jeton_words::token::Function;
 
-use crate::answer::fits;
-use crate::certain::Certain;
-use crate::timed::{TimedGuard, TimedMutex};
+use crate::answer_check::fits;
+use crate::local_answers::Certain;
+use crate::timed_mutex::{TimedGuard, TimedMutex};
 use crate::transport::connection::Lost;
 use crate::transport::{Deadline, Linked, Pool, RETRY};
 use recovery::{Copied, Login};

@@ -30,9 +30,9 @@ use jeton_words::token::{Attributes, Function, Token};
 use jeton_words::{argument, functions};
 use serde_bytes::Bytes;
 
-use crate::answer::{MAX_LENGTH, derives};
+use crate::answer_check::{MAX_LENGTH, derives};
+use crate::attribute_numbers::Sent;
 use crate::attributes;
-use crate::numbers::Sent;
 use crate::once::{Application, Taken};
 
 /// The token that an agent has.

@@ -19,7 +19,7 @@ use address::Address;
 use connection::{Connection, is_closed, is_final};
 use limits::{Attempt, LEAST};
 
-use crate::timed::TimedMutex;
+use crate::timed_mutex::TimedMutex;
 use crate::{log, system};
 
 mod address;

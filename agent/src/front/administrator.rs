@@ -19,13 +19,13 @@ use nix::unistd::{Uid, User};
 use serde::Serialize;
 use tracing::{error, warn};
 
-use super::arrivals::accepted;
+use super::owner_queues::accepted;
 use super::{Front, LOCK, MOST_WORKERS, Worker};
 use crate::figures::{buckets, quantiles};
 use crate::link::{Counted, Report};
 use crate::lock;
 use crate::peer::Peer;
-use crate::tokens;
+use crate::token_headers;
 
 /// The longest question in bytes: a name of a client.
 const LONGEST: usize = 64 << 10;
@@ -142,7 +142,7 @@ impl Front {
     /// Returns what the agent counts.
     pub(super) fn status(&self) -> Status {
         self.gather();
-        let tokens = tokens::ask(TOKENS).unwrap_or_else(|error| {
+        let tokens = token_headers::ask(TOKENS).unwrap_or_else(|error| {
             error!(%error, "the tokens are not listed");
             Vec::new()
         });

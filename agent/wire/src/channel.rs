@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
+use crate::spin::{Patience, Stream};
 use crate::system::{Descriptor, Local, NOW, PEEK, descriptor, receive, transmit};
-use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
 
 /// Writes zeros. The optimiser cannot remove them, although nothing reads them.

@@ -14,7 +14,8 @@ use serde_bytes::Bytes;
 pub mod call;
 pub mod channel;
 pub mod file;
-mod ready;
+mod socket_timeout;
+pub mod spin;
 pub mod split;
 pub mod status;
 #[cfg_attr(windows, path = "system/windows.rs")]
@@ -22,7 +23,6 @@ pub mod status;
 mod system;
 #[cfg(feature = "tls")]
 pub mod tls;
-pub mod wait;
 
 pub use call::{Answer, Call, Outcome, State};
 pub use status::{OfApplication, Status};

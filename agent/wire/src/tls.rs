@@ -15,8 +15,8 @@ use webpki::{BorrowedCertRevocationList, CertRevocationList};
 
 use crate::channel::wipe;
 use crate::file;
+use crate::spin::Stream;
 use crate::system::{Descriptor, Flags, NOW, WAIT, descriptor, receive, transmit};
-use crate::wait::Stream;
 
 /// A TCP connection whose bytes can be asked for without sleeping.
 struct Socket {

@@ -4,7 +4,7 @@ use const_oid::AssociatedOid;
 use der::asn1::Any;
 use der::{Decode, Encode, ErrorKind, Tag};
 use jeton_client::Session;
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_pki::signer::is_signed;
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::Extension;

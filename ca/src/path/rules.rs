@@ -16,7 +16,7 @@ use der::oid::db::rfc5280::{
 use der::oid::{AssociatedOid, ObjectIdentifier};
 use der::{Decode, Encode};
 use jeton_client::Attribute;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_pki::public_key_template;
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::name::GeneralName;

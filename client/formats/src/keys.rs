@@ -3,7 +3,7 @@
 use der::Decode;
 use der::asn1::ObjectIdentifier;
 use jeton_client::key_types;
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;

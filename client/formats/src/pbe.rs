@@ -9,7 +9,7 @@ use der::Decode;
 use der::asn1::ObjectIdentifier;
 use des::{Des, TdesEde2, TdesEde3};
 use hmac::{Mac, SimpleHmac};
-use jeton_client::text::from_hex;
+use jeton_client::safe_text::from_hex;
 use md5::Md5;
 use pbkdf2::pbkdf2_hmac;
 use pkcs5::EncryptionScheme;

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use jeton_agent::ask_front::Front;
 use jeton_agent::link::{Answer, Start, ToFront};
-use jeton_agent::office::Front;
 use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
 use jeton_agent::worker::Worker;
 use jeton_agent_wire::call::Here;
-use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::spin::Stream;
 use jeton_agent_wire::{self as protocol, Call, Request};
 use jeton_words::id::SlotId;
 use jeton_words::session::{Access, User};

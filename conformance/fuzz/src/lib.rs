@@ -36,8 +36,8 @@ pub mod trace;
 #[path = "../../../tool/src"]
 pub mod tool {
     pub mod backup;
-    pub mod list;
-    pub mod output;
+    pub mod certificate_list;
+    pub mod output_file;
     pub mod token_file;
 }
 
@@ -45,4 +45,4 @@ pub mod tool {
 pub use error::{Cause, Error};
 use jeton_client as client;
 use jeton_formats as formats;
-use tool::{list, output, token_file};
+use tool::{certificate_list, output_file, token_file};

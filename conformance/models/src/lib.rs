@@ -12,8 +12,8 @@ pub use jeton_words::{error, id};
 
 #[path = "../../../abi/src/call.rs"]
 mod call;
-#[path = "../../../abi/src/number.rs"]
-mod number;
+#[path = "../../../abi/src/ck_ulong.rs"]
+mod ck_ulong;
 
 pub mod functions;
 pub mod sync;
@@ -41,7 +41,7 @@ pub mod session {
 
 pub mod token {
     use crate::epoch::Epoch;
-    use crate::object::policy::Login;
+    use crate::object::access::Login;
 
     /// A token with only an epoch.
     pub struct Token(Epoch);
@@ -72,7 +72,7 @@ pub mod token {
 }
 
 pub mod object {
-    pub mod policy {
+    pub mod access {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Login {
             Public,

@@ -7,7 +7,7 @@ use cryptoki_sys::{CKR_CRYPTOKI_ALREADY_INITIALIZED, CKR_CRYPTOKI_NOT_INITIALIZE
 use jeton_models::abi::{finalize, initialize, other};
 use jeton_models::error::Error;
 use jeton_models::id::SessionHandle;
-use jeton_models::object::policy::Login;
+use jeton_models::object::access::Login;
 use jeton_models::table::SessionTable;
 use jeton_models::token::Token;
 use jeton_models::{Session, fork, sync};

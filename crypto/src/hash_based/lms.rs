@@ -2,7 +2,7 @@
 
 use super::node::{MAX_NODE, Node, ShortHash, number, take};
 use crate::error::{Error, Result, require};
-use crate::leaf::{Hash, Hashes};
+use crate::library::{Hash, Hashes};
 
 /// The hash functions of the parameter sets, in the order of the type numbers.
 const HASHES: [ShortHash; 4] = [

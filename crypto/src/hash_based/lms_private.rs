@@ -16,7 +16,7 @@ use jeton_secret::{Secret, with_wiped_frame};
 use super::lms::{ID, Params, Tree};
 use super::node::{self, MAX_NODE, Node};
 use crate::error::{Error, Result, require};
-use crate::leaf::{Hashes, Random};
+use crate::library::{Hashes, Random};
 
 /// The hashes for a subtree, unless its tree is so high that more than `MOST_KEPT` nodes would be
 /// kept. A hash takes about 0.1 us, so that the subtree takes about 3 ms.

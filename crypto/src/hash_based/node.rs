@@ -1,7 +1,7 @@
 //! The nodes of a tree and their hashes, and the parts of a signature.
 
 use crate::error::{Error, Result};
-use crate::leaf::{Hash, Hashes};
+use crate::library::{Hash, Hashes};
 
 /// The length of the longest node of a tree in bytes.
 pub(super) const MAX_NODE: usize = 64;

@@ -3,7 +3,7 @@
 
 use super::node::{self, MAX_NODE, Node, ShortHash, take};
 use crate::error::{Error, Result, require};
-use crate::leaf::{Hash, Hashes};
+use crate::library::{Hash, Hashes};
 
 /// A hash function, and the length in bytes of the number before its input (RFC 8391, 5.1;
 /// SP 800-208, 5).

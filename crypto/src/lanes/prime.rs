@@ -12,7 +12,7 @@ use super::montgomery::{Moduli, WINDOW, difference, one};
 use super::rsa::{WINDOWS, gather, queue, run, split};
 use super::vector::{DIGIT, LANES, Vector};
 use crate::error::Result;
-use crate::leaf::Random;
+use crate::library::Random;
 
 /// Returns the primes of a key with e = 65537, the larger one first. Returns `None` if lanes do not
 /// support the size of the modulus, or if as many candidates failed as FIPS 186-5 permits.

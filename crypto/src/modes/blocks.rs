@@ -5,7 +5,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::bytes::output;
 use crate::error::{Error, Result, require};
-use crate::leaf::Direction;
+use crate::library::Direction;
 use crate::padding;
 
 /// A chain of blocks: ECB, CBC or XTS with a key and a direction.

@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use super::blocks::Chain;
 use super::bytes::xor;
 use crate::error::Result;
-use crate::leaf::{BlockCipher, Direction};
+use crate::library::{BlockCipher, Direction};
 
 /// ECB.
 pub struct Ecb<B>(pub B);

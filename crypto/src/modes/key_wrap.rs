@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::bytes::{output, xor};
 use crate::error::{Error, Result, require};
-use crate::leaf::{BlockCipher, Direction};
+use crate::library::{BlockCipher, Direction};
 use crate::padding;
 
 /// The length of a block in bytes.

@@ -4,7 +4,7 @@
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::leaf::{BlockCipher, Direction};
+use crate::library::{BlockCipher, Direction};
 
 /// The length of a block in bytes.
 const N: usize = 16;

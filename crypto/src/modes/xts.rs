@@ -5,7 +5,7 @@ use subtle::ConstantTimeEq;
 use super::blocks::Chain;
 use super::bytes::xor;
 use crate::error::{Error, Result, require};
-use crate::leaf::{BlockCipher, Direction};
+use crate::library::{BlockCipher, Direction};
 
 /// The length of a block in bytes.
 const N: usize = 16;

@@ -1,7 +1,7 @@
 //! Our own cryptography (`crypto/`) behind this contract: its errors and ciphers, and what a
 //! backend supplies to it.
 
-use jeton_crypto::leaf;
+use jeton_crypto::library;
 use jeton_crypto::modes::{self, Blocks, Chain, Ending, KeyWrap, Mode};
 use jeton_words::cipher::Direction;
 use jeton_words::hash::Hash;
@@ -67,19 +67,19 @@ pub(in crate::backend) fn library_error(error: Error) -> jeton_crypto::Error {
 /// What a backend supplies to our own cryptography.
 pub(in crate::backend) struct Leaf<'a, T: ?Sized>(pub(in crate::backend) &'a T);
 
-impl leaf::Random for Leaf<'_, dyn Random + '_> {
+impl library::Random for Leaf<'_, dyn Random + '_> {
     fn fill(&self, out: &mut [u8]) -> jeton_crypto::Result<()> {
         self.0.fill(out).map_err(library_error)
     }
 }
 
-impl leaf::Hashes for Leaf<'_, dyn Digest + '_> {
+impl library::Hashes for Leaf<'_, dyn Digest + '_> {
     #[inline]
-    fn hash(&self, hash: leaf::Hash, data: &[u8], out: &mut [u8]) -> jeton_crypto::Result<()> {
+    fn hash(&self, hash: library::Hash, data: &[u8], out: &mut [u8]) -> jeton_crypto::Result<()> {
         self.0.hash(named(hash), data, out).map_err(library_error)
     }
 
-    fn hash_parts(&self, hash: leaf::Hash, parts: &[&[u8]], out: &mut [u8]) -> jeton_crypto::Result<()> {
+    fn hash_parts(&self, hash: library::Hash, parts: &[&[u8]], out: &mut [u8]) -> jeton_crypto::Result<()> {
         let mut hasher = self.0.start(named(hash)).map_err(library_error)?;
         parts.iter().try_for_each(|part| hasher.update(part)).map_err(library_error)?;
         hasher.finish(out).map_err(library_error)
@@ -87,26 +87,26 @@ impl leaf::Hashes for Leaf<'_, dyn Digest + '_> {
 }
 
 #[inline]
-fn named(hash: leaf::Hash) -> Hash {
+fn named(hash: library::Hash) -> Hash {
     match hash {
-        leaf::Hash::Sha256 => Hash::Sha256,
-        leaf::Hash::Sha512 => Hash::Sha512,
-        leaf::Hash::Shake128 => Hash::Shake128,
-        leaf::Hash::Shake256 => Hash::Shake256,
+        library::Hash::Sha256 => Hash::Sha256,
+        library::Hash::Sha512 => Hash::Sha512,
+        library::Hash::Shake128 => Hash::Shake128,
+        library::Hash::Shake256 => Hash::Shake256,
     }
 }
 
-pub(in crate::backend) fn way(direction: Direction) -> leaf::Direction {
+pub(in crate::backend) fn way(direction: Direction) -> library::Direction {
     match direction {
-        Direction::Encrypt => leaf::Direction::Encrypt,
-        Direction::Decrypt => leaf::Direction::Decrypt,
+        Direction::Encrypt => library::Direction::Encrypt,
+        Direction::Decrypt => library::Direction::Decrypt,
     }
 }
 
-fn of(direction: leaf::Direction) -> impl Fn(jeton_crypto::Error) -> Error {
+fn of(direction: library::Direction) -> impl Fn(jeton_crypto::Error) -> Error {
     of_message(match direction {
-        leaf::Direction::Encrypt => Direction::Encrypt,
-        leaf::Direction::Decrypt => Direction::Decrypt,
+        library::Direction::Encrypt => Direction::Encrypt,
+        library::Direction::Decrypt => Direction::Decrypt,
     })
 }
 
@@ -208,7 +208,7 @@ pub(in crate::backend) fn halves(key: &[u8]) -> Result<(&[u8], &[u8])> {
 /// A message authentication code of a backend.
 pub(in crate::backend) struct Keyed(Box<dyn Mac>);
 
-impl leaf::Mac for Keyed {
+impl library::Mac for Keyed {
     fn update(&mut self, data: &[u8]) -> jeton_crypto::Result<()> {
         self.0.update(data).map_err(library_error)
     }

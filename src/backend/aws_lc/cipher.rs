@@ -7,11 +7,12 @@
 //! modes that this backend does not take from AWS-LC.
 
 mod blocks;
+mod gcm;
 mod message;
 mod stream;
 mod xts;
 
-use jeton_crypto::leaf::BlockCipher;
+use jeton_crypto::library::BlockCipher;
 use jeton_crypto::modes::{Cfb, Ending, Kw, Kwp, Xts};
 
 use self::blocks::{Cbc, Ecb, OneWay};
@@ -51,7 +52,7 @@ impl Ciphers for AllCiphers {
             S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. }
                 if direction == Direction::Encrypt =>
             {
-                stream::gcm_seal(key, nonce, aad, *tag_len)
+                gcm::seal(key, nonce, aad, *tag_len)
             }
             S::Aead { cipher, nonce, aad, tag_len, data_len } => {
                 if *cipher == AeadScheme::AesCcm {

@@ -2,7 +2,7 @@
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
-use jeton_crypto::leaf::BlockCipher;
+use jeton_crypto::library::BlockCipher;
 use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 
 use crate::backend::api::Direction;

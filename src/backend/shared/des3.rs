@@ -3,7 +3,7 @@
 
 use des::TdesEde3;
 use des::cipher::{Block, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
-use jeton_crypto::leaf::BlockCipher;
+use jeton_crypto::library::BlockCipher;
 use jeton_crypto::modes::{Cbc, Ecb, Ending};
 use jeton_secret::{CIPHER_DEPTH, wipe_stack};
 

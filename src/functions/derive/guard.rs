@@ -13,7 +13,7 @@ use crate::mechanism::rule::{
 };
 use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params, row_of};
 use crate::object::attribute::{self, Default, ObjectTypes};
-use crate::object::bits::Flag;
+use crate::object::flags::Flag;
 use crate::object::required::{refused, refused_in};
 use crate::object::template::Template;
 use crate::object::value::Value;

@@ -13,7 +13,7 @@ use crate::mechanism::{KeyExchange, Params};
 use crate::object::make::{self, Cut};
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, bits::Flag};
+use crate::object::{Attributes, flags::Flag};
 use crate::session::tls::prf;
 
 /// Length in bytes of a master secret, and of a pre-master secret with a version.

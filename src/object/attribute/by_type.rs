@@ -5,7 +5,7 @@ use once_cell::race::OnceBox;
 
 use super::{Default, Need, ObjectTypes, Rule, table};
 use crate::id::AttributeType as A;
-use crate::object::bits::{Bits, Flag, NUMBERS};
+use crate::object::flags::{Bits, Flag, NUMBERS};
 use crate::object::value::Kind;
 
 pub(crate) struct ObjectRules {

@@ -16,10 +16,10 @@ use tokio_postgres::{Client, Config, NoTls};
 use tracing::warn;
 
 use super::failure::{Fault, Outcome};
-use super::guard::Guarded;
+use super::message_limits::Guarded;
+use super::notifications::{Unasked, wire};
+use super::requests::{Pending, Unwatched, Wire, drive};
 use super::tls::{Connector, Tls};
-use super::unasked::{Unasked, wire};
-use super::wire::{Pending, Unwatched, Wire, drive};
 use crate::config::{CommitLevel, DatabaseRules, SealingSource};
 use crate::store::fork::Socket;
 use crate::store::seal::sealing_key::read_secret;

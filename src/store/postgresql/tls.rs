@@ -15,7 +15,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as Encrypted;
 
-use super::guard::Guarded;
+use super::message_limits::Guarded;
 use crate::config::{DatabaseRules, SealingSource};
 use crate::file::open_chosen;
 use crate::store::seal::sealing_key::read_secret;

@@ -17,8 +17,8 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::connection::Exchange;
 use super::failure::{Fault, Outcome};
-use super::link::Exchange;
 use super::rows::{self, HEADER};
 use crate::error::{Error, Result};
 use crate::store::seal::index::encode;

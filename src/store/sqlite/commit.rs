@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params};
 use tracing::{error, warn};
 
+use super::disk_reserve;
 use super::failure::log_failure;
-use super::reserve;
 use super::rows::{BODY, load_rows, object, record, snapshot};
 use super::schema;
 use super::{FORMAT, OpenFile};
@@ -95,7 +95,7 @@ impl OpenFile {
             Err(Error::DeviceMemory) => {}
             outcome => return outcome,
         }
-        if let Err(reason) = reserve::give_back(&self.path) {
+        if let Err(reason) = disk_reserve::give_back(&self.path) {
             warn!(file = %self.path.display(), "the disk is full and no space was reserved: {reason}");
         }
         let mut outcome = self.write(what, &mut work);

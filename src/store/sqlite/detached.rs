@@ -8,8 +8,8 @@ use tracing::error;
 
 use super::FORMAT;
 use super::commit::{self, Fault};
-use super::direct::expect_token;
 use super::failure::{log_failure, log_not_a_token};
+use super::header::expect_token;
 use super::inspect::inspect;
 use super::rows::{read_header, snapshot};
 use super::schema;

@@ -9,7 +9,7 @@ use tracing::{error, warn};
 
 use super::failure::log_io_failure;
 use super::layout::{self, EXTENSION};
-use super::stored::SqliteStore;
+use super::token_store::SqliteStore;
 use crate::error::{Error, Result};
 use crate::store::{descriptors, is_serial, permissions};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 use tracing::{error, warn};
 
-use super::still::is_out_of_room;
+use super::read_only::is_out_of_room;
 use crate::error::Error;
 use crate::store::descriptors;
 

@@ -11,14 +11,14 @@ use rustix::fs::OFlags;
 use tracing::{error, warn};
 
 use super::commit::replace_content;
-use super::direct::expect_token;
+use super::disk_reserve;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
+use super::file_identity::{JOURNAL, ROLLBACK};
+use super::header::expect_token;
 use super::layout;
-use super::names::Names;
-use super::reserve;
+use super::read_only::{Still, is_out_of_room};
+use super::replaced_files::Names;
 use super::schema;
-use super::stamp::{JOURNAL, ROLLBACK};
-use super::still::{Still, is_out_of_room};
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::file;
@@ -51,7 +51,7 @@ impl OpenFile {
         let opened = match connect(path) {
             Err(reason) if is_out_of_room(&reason) => {
                 // If this fails, the file can still be opened read-only.
-                let _ = reserve::give_back(path);
+                let _ = disk_reserve::give_back(path);
                 connect(path)
             }
             opened => opened,
@@ -115,7 +115,7 @@ impl OpenFile {
     /// Reserves disk space for the time when the disk is full. A token without a reserve works too.
     pub(super) fn take_reserve(&self) {
         if !self.is_write_protected()
-            && let Err(reason) = reserve::take(&self.path)
+            && let Err(reason) = disk_reserve::take(&self.path)
         {
             warn!(file = %self.path.display(), "cannot reserve disk space for the time when the disk is full: {reason}");
         }
@@ -164,7 +164,7 @@ impl OpenFile {
     pub(super) fn reopen(&self) -> Result<()> {
         let (mut writer, mut reader) = (lock(&self.writer), lock(&self.reader));
         // The old connections are closed first: read-only descriptors cannot take the locks of a
-        // writer (`src/store/locks.rs`).
+        // writer (`src/store/fcntl_locks.rs`).
         let nothing =
             || Connection::open_in_memory().map_err(|reason| log_failure(&self.path, "reopen", &reason));
         (*writer, *reader) = (nothing()?, nothing()?);

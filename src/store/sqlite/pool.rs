@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tracing::error;
 
-use super::handle::Handle;
+use super::store_file::Handle;
 use crate::error::{Error, Result};
 use crate::file_lock;
 use crate::sync::lock;

@@ -9,13 +9,13 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tracing::error;
 
 use super::OpenFile;
-use super::direct::Reader;
 use super::directory::Entry;
 use super::failure::{log_io_failure, log_not_a_token};
+use super::file_identity::{DirectoryStamp, FileId, Stamp};
+use super::header::Reader;
 use super::layout;
 use super::pool::Pool;
-use super::stamp::{DirectoryStamp, FileId, Stamp};
-use super::stored::SqliteStore;
+use super::token_store::SqliteStore;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::store::source::{TokenSource, Watch};

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use zeroize::Zeroizing;
 
 use super::age::{self, Failure, FileKey, Header, Identity, Recipient};
-use crate::output::{self, Existing};
+use crate::output_file::{self, Existing};
 use crate::{Cause, Error};
 
 pub const SHORTEST_PASSPHRASE: usize = 12;
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<Zeroizing<String>, Error> {
 /// Writes a new identity into a new file, as `age-keygen` does. Returns its recipient.
 pub fn new_identity(path: &Path) -> Result<String, Error> {
     let (identity, key) = Identity::generate().map_err(|error| failed(error.into()))?;
-    output::write(path, identity_file(&identity, &key).as_bytes(), Existing::Keep)?;
+    output_file::write(path, identity_file(&identity, &key).as_bytes(), Existing::Keep)?;
     Ok(identity.public.to_string())
 }
 

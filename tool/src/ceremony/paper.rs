@@ -8,7 +8,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use der::asn1::AnyRef;
 use der::pem::LineEnding;
 use der::{Decode, Encode};
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_pki::Signed;
 use jeton_pki::software::is_signed;
 use serde::{Deserialize, Serialize};

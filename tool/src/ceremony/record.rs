@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use ssh_key::{Algorithm, HashAlg, PublicKey};
 
 use super::paper::Document;
-use crate::output::{self, Existing};
+use crate::output_file::{self, Existing};
 use crate::{Cause, Error, audit};
 
 /// The longest record in bytes.
@@ -91,7 +91,7 @@ pub fn begin(path: &Path, purpose: &str, present: &[Present]) -> Result<(), Erro
         program: super::paper::hash_file(&program)?,
         present: present.iter().map(|one| one.0.to_string()).collect(),
     };
-    output::write(path, line(None, 1, event)?.0.as_bytes(), Existing::Keep)
+    output_file::write(path, line(None, 1, event)?.0.as_bytes(), Existing::Keep)
 }
 
 /// Returns a line and its hash.

@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use jeton_agent_wire::status::{self, OfApplication, OfClient, PinState, Status};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::{Cause, Error};
 
 use super::out::{self, Form, Output, counted};

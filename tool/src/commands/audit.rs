@@ -5,7 +5,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::audit::files::Files;
 use jeton_tool::audit::uses::{self, Count, Times, Uses};
 use jeton_tool::audit::{Break, Noted};

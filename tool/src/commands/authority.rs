@@ -6,11 +6,11 @@ use clap::Args;
 use jeton_ca::authority::{Key, REASONS, Ready, certificate_of};
 use jeton_ca::file::{self, Source};
 use jeton_ca::register::{Entry, Register};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::client::Access;
 use jeton_tool::object::public_key_info;
 use jeton_tool::time::date;
-use jeton_tool::{Error, list};
+use jeton_tool::{Error, certificate_list};
 use serde::Serialize;
 
 use super::out;
@@ -30,13 +30,13 @@ impl ListFile {
     pub fn path(&self) -> Result<PathBuf, Error> {
         match &self.issued {
             Some(path) => Ok(path.clone()),
-            None => list::path(),
+            None => certificate_list::path(),
         }
     }
 
     /// Opens the list.
     pub fn open(&self) -> Result<Register, Error> {
-        Ok(Register::open(&self.path()?, list::RULES)?)
+        Ok(Register::open(&self.path()?, certificate_list::RULES)?)
     }
 }
 
@@ -64,7 +64,7 @@ impl Authority {
             None => certificate_of(&session, &info)?,
         };
         let pin = Box::new(move || Ok(opened.pin(&self.chosen.pin)?));
-        Ok(Ready::new(Key { session, handle, info, pin }, certificate, list::RULES)?)
+        Ok(Ready::new(Key { session, handle, info, pin }, certificate, certificate_list::RULES)?)
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::backup::{self, Header, Keys, Opened};
-use jeton_tool::output::Existing;
+use jeton_tool::output_file::Existing;
 use jeton_tool::shares::{self, Purpose, Scheme};
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
-use jeton_tool::{Error, list};
+use jeton_tool::{Error, certificate_list};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -252,7 +252,7 @@ impl RestoreCommand {
             out::line(format_args!("File: {}, serial {}", shown_path(&path), facts.serial))?;
             if let Some(restored) = list {
                 let what = if restored { "restored; `jeton ca adopt` reads the last CRL" } else { "kept" };
-                let path = shown_path(&list::path()?);
+                let path = shown_path(&certificate_list::path()?);
                 out::line(format_args!("List of issued certificates: {path}, {what}"))?;
             }
         }

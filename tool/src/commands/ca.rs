@@ -9,7 +9,7 @@ use jeton_ca::authority::Ready;
 use jeton_ca::file;
 use jeton_ca::issuer::{BUILT_IN, built_in_under_cnsa2};
 use jeton_ca::register::{Ca as Row, Entry, Register};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::{Error, token_file};
 
 use super::authority::{Authority, IssuedRow};

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::ceremony::{self, Event, NAMESPACE, Present, Recorder, Report, Signature};
 use jeton_tool::{Cause, Error};
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::CKA_VALUE;
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_tool::Error;
 use jeton_tool::client::Access;
 use jeton_tool::formats::certificate::{Summary, summary};

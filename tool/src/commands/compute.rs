@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use cryptoki_sys::{
     CK_SLOT_ID, CKA_CLASS, CKA_KEY_TYPE, CKK_RSA, CKM_AES_CBC_PAD, CKM_AES_GCM, CKO_SECRET_KEY,
 };
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_pki::signer::{Login, Signer, sign};
 use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
 use jeton_tool::object::{Uses, partner, public_key_info, uses};

@@ -5,7 +5,7 @@ use std::path::{Path, absolute};
 use clap::Args;
 use jeton_ca::register::Entry;
 use jeton_tool::Error;
-use jeton_tool::output::is_stream;
+use jeton_tool::output_file::is_stream;
 use serde::Serialize;
 
 use super::authority::Authority;

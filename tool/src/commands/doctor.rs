@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::Error;
 use jeton_tool::doctor::{self, Examination, Finding};
 use serde::Serialize;

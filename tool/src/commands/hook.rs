@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use jeton_ca::register::Entry;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::Error;
 use jeton_tool::time::date;
 

@@ -8,7 +8,7 @@ use jeton_ca::authority::{entry_of, parse};
 use jeton_ca::issuer::{key_name, purpose_name, usage_name};
 use jeton_ca::register::{Entry, Register};
 use jeton_ca::{file, name};
-use jeton_client::text::{hex, shown};
+use jeton_client::safe_text::{hex, shown};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};

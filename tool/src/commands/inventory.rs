@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::audit::files::Files;
 use jeton_tool::audit::lives::Lives;
 use jeton_tool::client::Access;

@@ -12,7 +12,7 @@ use jeton_ca::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
 use jeton_ca::name::{constraint, general_name, type_of};
 use jeton_ca::register::{Entry, Register};
 use jeton_ca::search::above;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::time::date;
 use jeton_tool::{Cause, Error, formats, token_file};
 

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use jeton_ca::authority::REASONS;
 use jeton_ca::register::{Entry, Register};
 use jeton_ca::search::{self, above, is_called, others_of_key, soon};
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::Error;
 use jeton_tool::time::seconds;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::*;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::client::{Access, Attribute, names};
 use jeton_tool::formats::MAX_FILE;
 use jeton_tool::object::{CLASSES, Description, decoded, describe};

@@ -12,9 +12,9 @@ use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use jeton_client::text::{hex, is_obeyed, shown};
+use jeton_client::safe_text::{hex, is_obeyed, shown};
 use jeton_peers::printed;
-use jeton_tool::output::{self, Existing, NewFile};
+use jeton_tool::output_file::{self, Existing, NewFile};
 use jeton_tool::{Cause, Error, formats};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -301,7 +301,7 @@ impl Output {
 
     /// Returns whether the file of `--out` exists and is kept.
     pub fn is_kept(&self) -> bool {
-        let kept = |path: &Path| path.exists() && !output::is_stream(path);
+        let kept = |path: &Path| path.exists() && !output_file::is_stream(path);
         self.if_absent && self.file().is_some_and(kept)
     }
 
@@ -318,7 +318,9 @@ impl Output {
     /// calls this before it changes something or uses a key.
     pub fn expect_writable(&self) -> Result<(), Error> {
         match self.file() {
-            Some(path) if !self.is_kept() && !output::is_stream(path) => self.create(path, SECRET).map(drop),
+            Some(path) if !self.is_kept() && !output_file::is_stream(path) => {
+                self.create(path, SECRET).map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -372,7 +374,9 @@ impl Output {
 
     fn draft(&self, bytes: &[u8], form: Form, mode: u32) -> Result<Draft, Error> {
         let (mut written, mut file, mut kept) = (Written::default(), None, Zeroizing::default());
-        if mode == SECRET && self.file().is_none_or(output::is_stream) && std::env::var_os(RECORDED).is_some()
+        if mode == SECRET
+            && self.file().is_none_or(output_file::is_stream)
+            && std::env::var_os(RECORDED).is_some()
         {
             let text = "the record of the ceremony would have this result: write it to a file with --out";
             return Err(Cause::Refused.error(text));

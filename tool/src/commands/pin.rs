@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::Error;
 use jeton_tool::shares::{self, Purpose};
 use jeton_tool::token_file::{self, PinInfo, TokenFile};

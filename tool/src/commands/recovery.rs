@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::Error;
 use jeton_tool::shares::{self, Collection, Purpose, Secret};
 use zeroize::Zeroizing;

@@ -151,7 +151,7 @@ fn table(page: &mut String, title: &str, columns: &str, rows: impl Iterator<Item
 
 /// Returns a text without characters that have a meaning in HTML.
 fn escaped(text: &str) -> String {
-    let safe = jeton_client::text::shown(text);
+    let safe = jeton_client::safe_text::shown(text);
     safe.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

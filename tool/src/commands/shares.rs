@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use jeton_client::text::hex;
+use jeton_client::safe_text::hex;
 use jeton_tool::shares::{self, Collection, Purpose, Scheme, Secret};
 use jeton_tool::{Error, backup};
 use zeroize::Zeroizing;

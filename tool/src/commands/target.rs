@@ -9,7 +9,7 @@ use cryptoki_sys::{
     CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_GENERAL_ERROR, CKR_PIN_INCORRECT,
     CKR_PIN_LOCKED, CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION,
 };
-use jeton_client::text::{from_hex, shown};
+use jeton_client::safe_text::{from_hex, shown};
 use jeton_peers::Known;
 use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
 use jeton_tool::object::class_named;

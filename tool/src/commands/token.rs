@@ -11,7 +11,7 @@ use cryptoki_sys::{
     CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED, CKF_USER_PIN_LOCKED,
     CKF_WRITE_PROTECTED,
 };
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use jeton_tool::client::{Access, Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved, TokenFile};

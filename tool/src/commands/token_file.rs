@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use jeton_client::text::shown;
-use jeton_tool::output::Existing;
+use jeton_client::safe_text::shown;
+use jeton_tool::output_file::Existing;
 use jeton_tool::shares::Scheme;
 use jeton_tool::token_file::{self, Login, PinCost, PinInfo, Pins, Role, SealingChange, TokenFile};
 use jeton_tool::{Error, backup};

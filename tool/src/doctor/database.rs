@@ -1,6 +1,6 @@
 //! Examines the database that has the tokens.
 
-use jeton_client::text::shown;
+use jeton_client::safe_text::shown;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -64,7 +64,7 @@ impl Header {
 
     /// Returns the set in hexadecimal digits.
     pub fn set_name(&self) -> String {
-        jeton_client::text::hex(&self.set)
+        jeton_client::safe_text::hex(&self.set)
     }
 
     /// Returns the digest of a secret. It covers the header, so that a share with an altered

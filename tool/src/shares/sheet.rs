@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::share::Share;
 use super::typing::{PART, Typo};
-use crate::output::{Existing, NewFile};
+use crate::output_file::{Existing, NewFile};
 use crate::{Cause, Error};
 
 /// The longest file with a share in bytes.

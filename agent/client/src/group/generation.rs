@@ -18,7 +18,7 @@ use tracing::{error, info};
 use super::keys::{Half, Part, handle};
 use super::member::lock;
 use super::sessions::Group;
-use crate::numbers::Sent;
+use crate::attribute_numbers::Sent;
 
 /// What an agent made.
 #[derive(PartialEq)]

@@ -12,7 +12,7 @@ use jeton_words::token::{Attributes, Room, Token};
 use super::keys::{Half, Key, Part, handle, place};
 use super::member::{Member, lock};
 use super::sessions::{Group, Open};
-use crate::numbers;
+use crate::attribute_numbers;
 
 /// The most shares that one agent shows.
 const MOST: usize = 1024;
@@ -23,7 +23,7 @@ const LONGEST: u64 = 256;
 
 /// A number as the application has it.
 pub(super) fn native(number: u64) -> Vec<u8> {
-    numbers::number::<ULONG>(number).to_vec()
+    attribute_numbers::number::<ULONG>(number).to_vec()
 }
 
 impl Group {

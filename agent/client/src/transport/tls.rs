@@ -17,7 +17,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::limits::{Attempt, BRIEF, SILENCE, STUCK};
 use crate::system::{Listed, connect_tcp};
-use crate::timed::TimedMutex;
+use crate::timed_mutex::TimedMutex;
 
 /// The files that the configuration names.
 pub struct Files<'a> {

@@ -14,7 +14,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::net::{recv, send, socket_with};
 
-use crate::ready::wait;
+use crate::socket_timeout::wait;
 
 pub use rustix::net::RecvFlags as Flags;
 pub use std::os::fd::BorrowedFd as Descriptor;

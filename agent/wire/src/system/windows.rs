@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::ready::wait;
+use crate::socket_timeout::wait;
 
 pub use std::net::TcpStream as Local;
 pub use std::os::windows::io::BorrowedSocket as Descriptor;

@@ -1,7 +1,7 @@
 //! AES of AWS-LC as a [`BlockCipher`] for the shared modes, and ECB and CBC of AWS-LC as a
 //! [`Chain`].
 
-use jeton_crypto::leaf::{self, BlockCipher};
+use jeton_crypto::library::{self, BlockCipher};
 use jeton_crypto::modes::{Chain, cs1};
 
 use super::super::ffi::{CipherCtx, Mode};
@@ -72,7 +72,7 @@ impl Chain<BLOCK> for Cbc {
 
     fn steal(
         &mut self,
-        direction: leaf::Direction,
+        direction: library::Direction,
         input: &[u8],
         out: &mut [u8],
     ) -> jeton_crypto::Result<()> {

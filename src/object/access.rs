@@ -3,7 +3,7 @@
 
 use jeton_words::session::Access;
 
-use super::bits::Flag;
+use super::flags::Flag;
 use super::{Attributes, Object, key};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, ObjectClass};

@@ -7,7 +7,7 @@ use cryptoki_sys::{CK_OBJECT_HANDLE, CK_SESSION_HANDLE, CK_SLOT_ID, CK_ULONG};
 use jeton_words::id::{ObjectHandle, SessionHandle, SlotId};
 
 #[cfg(windows)]
-pub(crate) use crate::stand_in::{narrow, wide};
+pub(crate) use crate::short_handles::{narrow, wide};
 
 /// Converts a number of the application for the token.
 #[cfg(not(windows))]

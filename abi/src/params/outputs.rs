@@ -10,8 +10,8 @@ use jeton_words::params::Params;
 use jeton_words::shape::{KeyExchange, Shape};
 
 use super::{read, sp800_108};
+use crate::ck_ulong::{length, narrow};
 use crate::input::{In, Place};
-use crate::number::{length, narrow};
 
 /// The output pointers of a derivation.
 pub(crate) enum Places<'a> {

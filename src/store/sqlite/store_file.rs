@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::SystemTime;
 
+use super::file_identity::{FileId, Stamp};
 use super::rows::change;
-use super::stamp::{FileId, Stamp};
 use super::{Kept, OpenFile};
 use crate::store::Change;
 use crate::sync::lock;

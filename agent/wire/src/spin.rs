@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::net::sockopt::Timeout;
 
-use crate::ready::wait;
+use crate::socket_timeout::wait;
 use crate::system::Descriptor;
 
 /// A wait that is expected to be longer sleeps at once.

@@ -13,12 +13,12 @@ use tracing::error;
 
 use super::Database;
 use super::attempt::Running;
-use super::examine;
+use super::connection::{Asked, News};
+use super::doctor;
 use super::failure::{Fault, Outcome};
-use super::link::{Asked, News};
+use super::requests::Pending;
 use super::rows::{self, HEADER};
 use super::transaction::{self, Ended, OpenTransaction, execute};
-use super::wire::Pending;
 use crate::error::{Error, Result};
 use crate::store::{Attempt, Change, Header, Purpose, Role, Row, Snapshot, Store, Tag, Work};
 use crate::sync::lock;
@@ -302,7 +302,7 @@ impl Store for DatabaseStore {
     }
 
     fn damage(&self) -> Result<Vec<String>> {
-        let work = async |client: &Client| examine::inspect(client, &self.serial).await;
+        let work = async |client: &Client| doctor::inspect(client, &self.serial).await;
         self.database.run_long("look for damage", work).map(|inspection| inspection.damage)
     }
 }

@@ -12,7 +12,7 @@ use jeton_words::operation::Signed;
 use jeton_words::shape::Shape;
 use jeton_words::token::Function;
 
-use crate::answer::{MAX_LENGTH, can_fail};
+use crate::answer_check::{MAX_LENGTH, can_fail};
 
 /// What a session need not ask.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-use super::stamp::FileId;
+use super::file_identity::FileId;
 use crate::file;
 
 /// The names of the files of an open token, and the files that had these names when the token was

@@ -8,7 +8,7 @@ use jeton_names::parameter::parameter;
 use jeton_names::structs::{Count, Flow, Layout, Len, Parameter, Target, Value};
 
 use super::{hash, prf};
-use crate::number::{narrow, wide};
+use crate::ck_ulong::{narrow, wide};
 
 /// What is wrong with a parameter.
 #[derive(Debug)]

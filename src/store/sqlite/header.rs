@@ -15,10 +15,10 @@ use std::time::SystemTime;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::OFlags;
 
+use super::file_identity::{JOURNAL, ROLLBACK, Stamp};
 use super::layout;
 use super::rows::read_header;
 use super::schema;
-use super::stamp::{JOURNAL, ROLLBACK, Stamp};
 use super::{FORMAT, OLDEST};
 use crate::file;
 use crate::store::{Header, fork, is_serial, permissions};
@@ -135,7 +135,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::OpenFile;
-    use super::super::stamp::STEP;
+    use super::super::file_identity::STEP;
     use super::*;
     use crate::store::{Change, PinState};
 

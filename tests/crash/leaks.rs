@@ -41,7 +41,7 @@ pub fn child() {
 pub fn case() {
     let rounds: u64 = number("JETON_CRASH_SIGNATURES", 3000);
     let directory = token();
-    let said = Process::start("memory", &directory, ()).wait();
+    let said = Process::start("leaks", &directory, ()).wait();
     let (before, after) = said[0].split_once(' ').expect("two numbers");
     let [before, after] = [before, after].map(|text| text.parse::<u64>().expect("a number"));
     println!("{rounds} rounds of create, sign, destroy: {before} KiB resident before, {after} KiB after");

@@ -16,7 +16,7 @@ use tracing::{error, warn};
 use super::connect::{Address, Lineage, Resolved, Session};
 use super::failure::{Fault, Outcome};
 use super::outage::Outage;
-use super::wire::{Pending, Unwatched, drive, listen, look};
+use super::requests::{Pending, Unwatched, drive, listen, look};
 use crate::config::DatabaseRules;
 use crate::error::Error;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use jeton::functions::{PinMark, User};
 use zeroize::Zeroizing;
 
-use crate::limits::{MOST_WRONG, PAUSE, WRONG};
 use crate::link::{Answer, Outcome};
+use crate::wrong_pins::{MOST_WRONG, PAUSE, WRONG};
 
 /// Who asks: the number of a worker, and that of its question.
 pub(super) type Asker = (u64, u64);

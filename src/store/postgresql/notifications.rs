@@ -9,7 +9,7 @@ use std::task::{Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Connection};
 
-use super::wire::Wire;
+use super::requests::Wire;
 use crate::sync::lock;
 
 /// The function of the server that waits for a standby. Its name is not translated, as the text of

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
+use super::file_identity::Stamp;
 use super::schema;
-use super::stamp::Stamp;
 use crate::error::Error;
 
 /// The state of a file that is open read-only.
@@ -73,8 +73,8 @@ fn uri(path: &Path) -> OsString {
 
 /// Returns whether SQLite failed because the disk is full.
 pub(super) fn is_out_of_room(reason: &rusqlite::Error) -> bool {
-    // SQLite creates the index file of the log with its full size, and `store::locks` gives it its
-    // blocks before it is mapped. So these errors mean a full disk.
+    // SQLite creates the index file of the log with its full size, and `store::fcntl_locks` gives
+    // it its blocks before it is mapped. So these errors mean a full disk.
     let index = |error: &ffi::Error| {
         [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP].contains(&error.extended_code)
     };
