@@ -2,12 +2,13 @@
 //! templates. The two-call length convention of PKCS#11 is implemented here only. `params` reads
 //! mechanisms.
 
+use std::ffi::c_long;
 use std::mem::size_of;
 use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BYTE, CK_LONG, CK_ULONG, CKA_DECAPSULATE_TEMPLATE,
-    CKA_ENCAPSULATE_TEMPLATE, CKF_ARRAY_ATTRIBUTE,
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BYTE, CK_ULONG, CKA_DECAPSULATE_TEMPLATE, CKA_ENCAPSULATE_TEMPLATE,
+    CKF_ARRAY_ATTRIBUTE,
 };
 use jeton_names::structs::TEMPLATES;
 use jeton_secret::{Secret, room_for};
@@ -279,7 +280,7 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, read: &mut Read) 
 /// `CK_UNAVAILABLE_INFORMATION`.
 #[inline]
 fn memory_len(len: CK_ULONG) -> Result<usize> {
-    CK_LONG::try_from(len).map(|len| len.cast_unsigned() as usize).map_err(|_| Error::ArgumentsBad)
+    c_long::try_from(len).map(|len| len.cast_unsigned() as usize).map_err(|_| Error::ArgumentsBad)
 }
 
 #[inline]
