@@ -9,7 +9,21 @@
 use std::mem::{offset_of, size_of};
 
 use cryptoki_sys::*;
-use native::CK_ULONG as NativeUlong;
+// The structs of this system's programs: on Windows they are packed, and have shorter numbers.
+use native::{
+    CK_AES_CBC_ENCRYPT_DATA_PARAMS, CK_AES_CTR_PARAMS, CK_ASYNC_DATA, CK_ATTRIBUTE, CK_CCM_MESSAGE_PARAMS,
+    CK_CCM_PARAMS, CK_CCM_WRAP_PARAMS, CK_CHACHA20_PARAMS, CK_DERIVED_KEY, CK_ECDH_AES_KEY_WRAP_PARAMS,
+    CK_ECDH1_DERIVE_PARAMS, CK_EDDSA_PARAMS, CK_GCM_MESSAGE_PARAMS, CK_GCM_PARAMS, CK_GCM_WRAP_PARAMS,
+    CK_HASH_SIGN_ADDITIONAL_CONTEXT, CK_HKDF_PARAMS, CK_IKE_PRF_DERIVE_PARAMS,
+    CK_IKE1_EXTENDED_DERIVE_PARAMS, CK_IKE1_PRF_DERIVE_PARAMS, CK_IKE2_PRF_PLUS_DERIVE_PARAMS,
+    CK_KEY_DERIVATION_STRING_DATA, CK_OTP_PARAM, CK_OTP_PARAMS, CK_PKCS5_PBKD2_PARAMS2, CK_PRF_DATA_PARAM,
+    CK_RSA_AES_KEY_WRAP_PARAMS, CK_RSA_PKCS_OAEP_PARAMS, CK_RSA_PKCS_PSS_PARAMS,
+    CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS, CK_SALSA20_CHACHA20_POLY1305_PARAMS, CK_SIGN_ADDITIONAL_CONTEXT,
+    CK_SP800_108_FEEDBACK_KDF_PARAMS, CK_SP800_108_KDF_PARAMS, CK_SSL3_KEY_MAT_OUT, CK_SSL3_KEY_MAT_PARAMS,
+    CK_SSL3_MASTER_KEY_DERIVE_PARAMS, CK_TLS_KDF_PARAMS, CK_TLS_MAC_PARAMS, CK_TLS_PRF_PARAMS,
+    CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS, CK_TLS12_KEY_MAT_PARAMS, CK_TLS12_MASTER_KEY_DERIVE_PARAMS,
+    CK_ULONG as NativeUlong, CK_VERSION,
+};
 
 use crate::source::{
     CKA_JETON_COPIED, CKA_JETON_INCARNATION, CKA_JETON_NEXT_KEY, CKA_JETON_USES, CKA_JETON_USES_LEFT,
@@ -155,19 +169,12 @@ macro_rules! offsets {
 }
 
 offsets! {
-    HKDF_SALT_TYPE: CK_HKDF_PARAMS.ulSaltType,
     HKDF_SALT_LEN: CK_HKDF_PARAMS.ulSaltLen,
     HKDF_INFO_LEN: CK_HKDF_PARAMS.ulInfoLen,
     ATTRIBUTE_TYPE: CK_ATTRIBUTE.type_,
     ATTRIBUTE_VALUE: CK_ATTRIBUTE.pValue,
     ATTRIBUTE_LEN: CK_ATTRIBUTE.ulValueLen,
-    OTP_COUNT: CK_OTP_SIGNATURE_INFO.ulCount,
-    OTP_FIRST: CK_OTP_SIGNATURE_INFO.pParams,
-    OTP_VALUE: CK_OTP_PARAM.pValue,
-    OTP_VALUE_LEN: CK_OTP_PARAM.ulValueLen,
     ASYNC_VALUE: CK_ASYNC_DATA.pValue,
-    TOKEN_FLAGS: CK_TOKEN_INFO.flags,
-    SESSION_STATE: CK_SESSION_INFO.state,
 }
 
 /// The number of structs behind a pointer.
@@ -309,7 +316,7 @@ const fn bytes(at: usize, len: Len, limit: u64, flow: Flow) -> Pointer {
 
 /// A number that is no field of a struct.
 const fn single(value: &'static [(usize, Value)]) -> Layout {
-    Layout { size: size_of::<CK_ULONG>(), pointers: &[], written: &[], values: value, names: &[] }
+    Layout { size: size_of::<NativeUlong>(), pointers: &[], written: &[], values: value, names: &[] }
 }
 
 const fn structs(at: usize, layout: &'static Layout, count: Count) -> Pointer {
@@ -531,44 +538,6 @@ layout!(IKE1_EXTENDED: CK_IKE1_EXTENDED_DERIVE_PARAMS { pExtraData[ulExtraDataLe
 layout!(IKE2_PRF_PLUS: CK_IKE2_PRF_PLUS_DERIVE_PARAMS { pSeedData[ulSeedDataLen; DATA], } {
     prfMechanism = Value::Prf, bHasSeedKey = OFF, hSeedKey = Value::Object
 });
-
-/// A C type that a function writes, with its fields. The agent clears the padding between them: it
-/// could have anything of its process.
-pub trait Written {
-    /// The offset and the length of each field.
-    const FIELDS: &[(usize, usize)];
-}
-
-macro_rules! written {
-    ($($type:ident { $($field:ident: $len:expr),* })*) => {
-        $(impl Written for $type {
-            const FIELDS: &[(usize, usize)] = &[$((offset_of!($type, $field), $len)),*];
-        })*
-    };
-}
-
-impl Written for CK_ULONG {
-    const FIELDS: &[(usize, usize)] = &[(0, 8)];
-}
-
-written! {
-    CK_INFO {
-        cryptokiVersion: 2, manufacturerID: 32, flags: 8, libraryDescription: 32, libraryVersion: 2
-    }
-    CK_SLOT_INFO {
-        slotDescription: 64, manufacturerID: 32, flags: 8, hardwareVersion: 2, firmwareVersion: 2
-    }
-    CK_TOKEN_INFO {
-        label: 32, manufacturerID: 32, model: 16, serialNumber: 16, flags: 8, ulMaxSessionCount: 8,
-        ulSessionCount: 8, ulMaxRwSessionCount: 8, ulRwSessionCount: 8, ulMaxPinLen: 8, ulMinPinLen: 8,
-        ulTotalPublicMemory: 8, ulFreePublicMemory: 8, ulTotalPrivateMemory: 8, ulFreePrivateMemory: 8,
-        hardwareVersion: 2, firmwareVersion: 2, utcTime: 16
-    }
-    CK_MECHANISM_INFO { ulMinKeySize: 8, ulMaxKeySize: 8, flags: 8 }
-    CK_SESSION_INFO { slotID: 8, state: 8, flags: 8, ulDeviceError: 8 }
-    // Without `pValue`, which is always `NULL`.
-    CK_ASYNC_DATA { ulVersion: 8, ulValue: 8, hObject: 8, hAdditionalObject: 8 }
-}
 
 // The layouts of the two structs must agree where `BitsOfOwner` reads the struct that points to
 // another.

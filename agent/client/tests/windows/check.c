@@ -359,7 +359,7 @@ static void lengths(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE private) {
     /* As long as the struct in messages: no pointer is there. */
     memset(bytes, 0x41, sizeof bytes);
     CHECK(p11->C_SignInit(session, &(CK_MECHANISM){CKM_AES_GMAC, bytes, 48}, private) != CKR_OK);
-    EXPECT(p11->C_SignInit(session, &(CK_MECHANISM){CKM_HOTP, NULL, 0}, private), CKR_MECHANISM_INVALID);
+    EXPECT(p11->C_SignInit(session, &(CK_MECHANISM){CKM_HOTP, NULL, 0}, private), CKR_MECHANISM_PARAM_INVALID);
 }
 
 static CK_OBJECT_HANDLE shared;
