@@ -275,8 +275,8 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, read: &mut Read) 
         .map(Raw::Template)
 }
 
-/// Converts a length to `usize`. Fails with `ArgumentsBad` for half of the numbers: they are too long
-/// for a slice, or, where `CK_ULONG` has 32 bits, negative ones such as
+/// Converts a length to `usize`. Fails with `ArgumentsBad` for half of the numbers: they are too
+/// long for a slice, or, where `CK_ULONG` has 32 bits, negative ones such as
 /// `CK_UNAVAILABLE_INFORMATION`.
 #[inline]
 fn memory_len(len: CK_ULONG) -> Result<usize> {
