@@ -17,7 +17,6 @@ mod configuration;
 mod defaults;
 mod derive;
 mod dh;
-mod dsa;
 mod external_mu;
 mod files;
 #[cfg(feature = "fips")]
