@@ -26,10 +26,9 @@ mod shared;
 pub(crate) use api::Joint;
 pub use api::{
     Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Composite, Curve, Digest, Direction,
-    DsaGroup, Encryption, GcmParams, Growth, Hash, Hasher, HssType, Job, Keys, Mac, MacScheme, Macs, MlDsa,
-    MlKem, Nonce, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal,
-    RsaCrt, RsaPrivate, SHORTEST_RSA, SavedCipher, Scheme, Signer, SlhDsa, Stateful, Traditional, Uses,
-    Verifier,
+    Encryption, GcmParams, Growth, Hash, Hasher, HssType, Job, Keys, Mac, MacScheme, Macs, MlDsa, MlKem,
+    Nonce, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal, RsaCrt,
+    RsaPrivate, SHORTEST_RSA, SavedCipher, Scheme, Signer, SlhDsa, Stateful, Traditional, Uses, Verifier,
 };
 pub use shared::des3;
 pub(crate) use shared::dh::check_group;

@@ -15,7 +15,6 @@ mod derive;
 mod des3;
 mod dh;
 mod digest;
-mod dsa;
 mod ec;
 pub(crate) mod field;
 pub mod flow;
@@ -62,7 +61,6 @@ const FAMILIES: &[&[MechanismRow]] = &[
     tls::ROWS,
     ike::ROWS,
     des3::ROWS,
-    dsa::ROWS,
 ];
 
 /// Returns every row of the table.

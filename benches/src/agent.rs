@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use jeton_child::{Child, UNLIMITED};
+use jeton_child::Child;
 use jeton_laboratory::memory::resident_of;
 use jeton_laboratory::{Interval, Machine, Table};
 use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AnyError, child};
 use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary, write_page};
-use crate::child::{Reached, Role, in_turns};
+use crate::child::{Reached, Role, hear, in_turns};
 use crate::names::SOFTHSM;
 use crate::operation::Boxed;
 use crate::scheme::{Aead, Scheme, named};
@@ -56,17 +56,6 @@ struct Took {
     processor: f64,
 }
 
-/// A process that ends with the measurement.
-pub(crate) struct Server(pub(crate) std::process::Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Measures all rows that this machine has, prints the figures and writes the page. `more` returns
 /// its last section.
 pub fn measure(artefacts: &Artefacts, more: fn() -> Result<String, AnyError>) -> Result<(), AnyError> {
@@ -95,7 +84,7 @@ pub(crate) fn build() -> Result<(), AnyError> {
     }
 }
 
-fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server>), AnyError> {
+fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Child>), AnyError> {
     let ours = |name: &str| -> Result<String, AnyError> {
         let tokens = directory.join(name);
         fs::create_dir_all(&tokens)?;
@@ -121,7 +110,7 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
     for (name, reserved, token) in
         [("agent", socket, TokenAccess::Initialise), ("agent, TLS", tls, existing())]
     {
-        let server = Some(agent.0.id());
+        let server = Some(agent.id());
         rows.push(Row { server, ..row(name, client.clone(), Some(reserved), token) });
     }
     servers.push(agent);
@@ -132,7 +121,7 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
         let (server, address) = start_p11_kit(artefacts, directory)?;
         rows.push(Row {
             environment: vec![("P11_KIT_SERVER_ADDRESS".to_owned(), address.into())],
-            server: Some(server.0.id()),
+            server: Some(server.id()),
             ..row("p11-kit", P11_KIT.into(), None, existing())
         });
         servers.push(server);
@@ -146,7 +135,7 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
     Ok((rows, servers))
 }
 
-fn start_agent(directory: &Path) -> Result<(Server, u16), AnyError> {
+fn start_agent(directory: &Path) -> Result<(Child, u16), AnyError> {
     fs::create_dir_all(directory.join("agent"))?;
     let configuration = configuration(directory, "agent")?;
     for (name, more) in
@@ -175,7 +164,7 @@ fn start_agent(directory: &Path) -> Result<(Server, u16), AnyError> {
     let mut command = Command::new(target_directory().join("release/jeton-agent"));
     command.arg("--socket").arg(&socket).arg("--state").arg(directory);
     command.arg("--rules").arg(directory.join("rules.toml")).env("JETON_CONF", configuration);
-    let server = Server(command.env_remove("JETON_DIR").stdin(Stdio::null()).spawn()?);
+    let server = Child::start(command.env_remove("JETON_DIR"))?;
     wait_for(&socket)?;
     Ok((server, port))
 }
@@ -189,14 +178,13 @@ pub(crate) fn configuration(directory: &Path, name: &str) -> Result<PathBuf, Any
 }
 
 /// Starts `p11-kit server` with our module. Returns its address.
-fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, String), AnyError> {
+fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Child, String), AnyError> {
     let configuration = configuration(directory, "p11-kit")?;
     let socket = directory.join("p11-kit.socket");
     let mut command = Command::new("p11-kit");
     command.args(["server", "--foreground", "--name"]).arg(&socket).arg("--provider").arg(&artefacts.module);
     command.arg("pkcs11:").env("JETON_CONF", configuration).env_remove("JETON_DIR");
-    let server = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-    let server = Server(server.map_err(|reason| format!("p11-kit: {reason}"))?);
+    let server = Child::start(&mut command).map_err(|reason| format!("p11-kit: {reason}"))?;
     wait_for(&socket)?;
     Ok((server, format!("unix:path={}", socket.display())))
 }
@@ -223,8 +211,7 @@ fn operations(rows: &[Row]) -> Result<String, AnyError> {
     let mut clients = Vec::new();
     for row in rows {
         let mut child = client(row, &row.reached)?;
-        let names: Vec<(String, bool)> =
-            child.hear(UNLIMITED).map_err(|silence| format!("{}: {silence:?}", row.name))?;
+        let names: Vec<(String, bool)> = hear(&mut child, row.name)?;
         clients.push((child, names));
     }
     let names: Vec<_> = clients[0].1.iter().map(|(name, _)| name.clone()).collect();
@@ -239,7 +226,7 @@ fn operations(rows: &[Row]) -> Result<String, AnyError> {
             }
             let before = rows[number].server.map_or(0.0, processor_time);
             child.tell(&place);
-            let took: Took = child.hear(UNLIMITED).map_err(|silence| format!("{name}: {silence:?}"))?;
+            let took: Took = hear(child, name)?;
             let of_server = rows[number].server.map_or(0.0, processor_time) - before;
             let each = |seconds: f64| seconds / took.repetitions as f64;
             all[number].0.push(each(took.seconds));
@@ -269,14 +256,20 @@ fn processor_time(process: u32) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let mut nanoseconds = 0.0;
     for task in tasks {
-        let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let own = read("schedstat");
+        let own = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
         nanoseconds += own.split(' ').next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-        for child in read("children").split_whitespace().filter_map(|number| number.parse().ok()) {
-            nanoseconds += processor_time(child) * 1e9;
-        }
     }
-    nanoseconds / 1e9
+    nanoseconds / 1e9 + children(process).into_iter().map(processor_time).sum::<f64>()
+}
+
+/// Returns the child processes of a process.
+pub(crate) fn children(process: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children = tasks.flat_map(|task| {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        children.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<_>>()
+    });
+    children.collect()
 }
 
 /// Starts clients that have logged in and wait for an order to sign.
@@ -285,7 +278,7 @@ fn signers(row: &Row, count: usize) -> Result<Vec<Child>, AnyError> {
     let reached = Reached { only_signs: true, token, ..row.reached.clone() };
     let start = |_| {
         let mut child = client(row, &reached)?;
-        child.hear::<bool>(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?;
+        hear::<bool>(&mut child, "a client")?;
         Ok(child)
     };
     (0..count).map(start).collect()
@@ -298,9 +291,8 @@ fn together(agent: &Row) -> Result<String, AnyError> {
     for clients in [1, 2, 8, MANY] {
         let mut children = signers(agent, clients)?;
         children.iter_mut().for_each(|child| child.tell(&TOGETHER.as_secs()));
-        let count =
-            |child: &mut Child| child.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"));
-        let counts = children.iter_mut().map(count).collect::<Result<Vec<u64>, _>>()?;
+        let counts = children.iter_mut().map(|child| hear(child, "a client"));
+        let counts = counts.collect::<Result<Vec<u64>, _>>()?;
         let all: u64 = counts.iter().sum();
         let mean = all as f64 / clients as f64;
         let slowest = *counts.iter().min().unwrap_or(&0) as f64;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use jeton_child::{Child, UNLIMITED};
 use jeton_peers::TokenAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,9 @@ pub enum Role {
     Compare {
         directory: PathBuf,
     },
-    Count(Instance, Repeated),
-    CountBaseline(Repeated),
+    /// Repeats the operation with this number in `instructions` so often, with a module or the
+    /// baseline.
+    Count(Option<Instance>, usize, u64),
     /// Loads and initialises a module, and prints the milliseconds.
     Load(Instance),
     MakeTokens(Library, usize),
@@ -101,12 +103,6 @@ impl Instance {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Repeated {
-    pub operation: String,
-    pub count: u64,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Objects {
     /// Session objects, created by the measured process.
@@ -149,6 +145,11 @@ pub fn ask<T: DeserializeOwned>(command: Command) -> Result<T, AnyError> {
     let (said, _) = jeton_child::output(command)?;
     let said = if said.is_empty() { "null" } else { &said };
     Ok(serde_json::from_str(said).map_err(|reason| format!("{reason}: {said:?}"))?)
+}
+
+/// Returns the next message of a child, which may take any time. An error has its name.
+pub fn hear<T: DeserializeOwned>(child: &mut Child, name: &str) -> Result<T, AnyError> {
+    Ok(child.hear(UNLIMITED).map_err(|silence| format!("{name}: {silence:?}"))?)
 }
 
 /// Lets each of `count` columns take a turn in each round, in changing order.

@@ -8,10 +8,10 @@ use std::process::Command;
 use super::{AnyError, child};
 use crate::artefacts::{Artefacts, temporary};
 use crate::baseline;
-use crate::child::{Instance, Repeated, Role};
+use crate::child::{Instance, Role};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
 use crate::scheme::{Aead, Scheme, named};
-use crate::target::{Findable, Home, ModuleToken, Outcome};
+use crate::target::{Findable, Home, ModuleToken};
 
 const COUNTS: [u64; 2] = [500, 2500];
 
@@ -41,12 +41,7 @@ impl Counted {
         match self {
             Self::Signature(pair, _) => row != NULL || pair == "p256",
             Self::Sealing(_) => true,
-            Self::Messages(_)
-            | Self::Search(_)
-            | Self::Session
-            | Self::Creation
-            | Self::Generation
-            | Self::Reading => row == JETON,
+            _ => row == JETON,
         }
     }
 }
@@ -75,20 +70,15 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), AnyError> {
         (JETON, Some((&artefacts.module, "aws-lc"))),
         (BASELINE, None),
     ];
-    for (operation, what) in COUNTED {
-        println!("{operation}:");
+    for (operation, (name, what)) in COUNTED.into_iter().enumerate() {
+        println!("{name}:");
         for (row, module) in &rows {
             if !what.is_of(row) {
                 continue;
             }
             let role = |directory: &Path, count| {
-                let repeated = Repeated { operation: operation.to_owned(), count };
-                match module {
-                    Some((library, backend)) => {
-                        Role::Count(Instance::of(library, directory, backend), repeated)
-                    }
-                    None => Role::CountBaseline(repeated),
-                }
+                let instance = module.map(|(library, backend)| Instance::of(library, directory, backend));
+                Role::Count(instance, operation, count)
             };
             let instructions = difference(role, count_instructions)?;
             let allocations = difference(role, count_allocations)?;
@@ -132,15 +122,12 @@ fn number_behind(text: &str, words: &str) -> Option<u64> {
     digits.filter(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
-fn named_operation(operation: &str) -> Outcome<Counted> {
-    let found = COUNTED.iter().find(|(name, _)| *name == operation);
-    found.map(|(_, what)| *what).ok_or_else(|| format!("no such operation: {operation:?}"))
-}
-
-/// The child: repeats an operation of the module.
-pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), AnyError> {
+/// The child: repeats an operation of the module, or of the baseline.
+pub(crate) fn count(instance: Option<&Instance>, operation: usize, repetitions: u64) -> Result<(), AnyError> {
+    let (_, what) = COUNTED.get(operation).ok_or("no such operation")?;
+    let Some(instance) = instance else { return count_baseline(*what, repetitions) };
     let token = ModuleToken::fresh(instance, Home::Session)?;
-    let mut operation = match named_operation(&repeated.operation)? {
+    let mut operation = match *what {
         Counted::Signature(pair, scheme) => {
             let pair = named(pair);
             token.signing(pair, scheme, token.pair(pair)?)?
@@ -156,14 +143,12 @@ pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), AnyE
         Counted::Generation => token.generating_aes(Home::Session)?,
         Counted::Reading => token.reading(token.pair(named("p256"))?)?,
     };
-    operation.time(repeated.count);
+    operation.time(repetitions);
     Ok(())
 }
 
-/// The child: repeats an operation of the baseline.
-pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), AnyError> {
-    let repetitions = repeated.count;
-    match named_operation(&repeated.operation)? {
+fn count_baseline(what: Counted, repetitions: u64) -> Result<(), AnyError> {
+    match what {
         Counted::Signature(pair, scheme) => {
             let pair = named(pair);
             let baseline = baseline::generate(pair.kind).ok_or("no baseline")?;
@@ -172,11 +157,7 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), AnyError> {
         Counted::Sealing(len) | Counted::Messages(len) => {
             baseline::sealing(Aead::AesGcm, len).time(repetitions);
         }
-        Counted::Search(_)
-        | Counted::Session
-        | Counted::Creation
-        | Counted::Generation
-        | Counted::Reading => return Err("the baseline has no sessions and no objects".into()),
+        _ => return Err("the baseline has no sessions and no objects".into()),
     }
     Ok(())
 }

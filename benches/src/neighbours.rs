@@ -12,15 +12,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use jeton_child::{Child, UNLIMITED};
-use jeton_laboratory::Table;
+use jeton_child::Child;
+use jeton_laboratory::{Table, median, percentile};
 use jeton_peers::{PIN, TokenAccess, open_token};
 use serde::{Deserialize, Serialize};
 
 use super::AnyError;
-use crate::agent::{LABEL, Server, build, configuration, wait_for};
+use crate::agent::{LABEL, build, children, configuration, wait_for};
 use crate::artefacts::target_directory;
-use crate::child::{Conduct, Reached, Role, in_turns};
+use crate::child::{Conduct, Reached, Role, hear, in_turns};
 use crate::scheme::{Scheme, named};
 use crate::target::{Home, ModuleToken};
 
@@ -71,23 +71,19 @@ pub fn section() -> Result<String, AnyError> {
     let stage = Stage::new()?;
     let reached = Reached { token: TokenAccess::Initialise, ..stage.reached.clone() };
     let mut victim = stage.start(&Role::Neighbour(reached), 0)?;
-    victim.hear::<bool>(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?;
-    let own = workers(stage.agent.0.id());
+    hear::<bool>(&mut victim, "a client")?;
+    let own = children(stage.agent.id());
     let mut turns: Vec<Vec<Turn>> = ALL.iter().map(|_| Vec::new()).collect();
     in_turns(ROUNDS, ALL.len(), |number| {
         let _other = stage.disturb(ALL[number].0, &own)?;
         victim.tell(&TURN);
-        turns[number].push(victim.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?);
+        turns[number].push(hear(&mut victim, "a client")?);
         Ok(())
     })?;
     let mut table =
         Table::new(1, ["the other client", "signatures in a second", "median", "99 %", "the longest"]);
     for ((_, name), turns) in ALL.iter().zip(&turns) {
-        let median = |of: &dyn Fn(&Turn) -> f64| {
-            let mut values: Vec<_> = turns.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
+        let median = |of: &dyn Fn(&Turn) -> f64| median(turns.iter().map(of).collect());
         let rate = median(&|turn| turn.calls as f64 / TURN.as_secs_f64());
         let time = |at: usize| format!("{:.0} µs", median(&|turn| turn.times[at]));
         let longest = turns.iter().map(|turn| turn.times[2]).fold(0.0, f64::max);
@@ -105,7 +101,7 @@ pub fn section() -> Result<String, AnyError> {
 /// An agent with a token, and programs that both users can start.
 struct Stage {
     directory: tempfile::TempDir,
-    agent: Server,
+    agent: Child,
     reached: Reached,
 }
 
@@ -143,8 +139,7 @@ impl Stage {
         command.args(["--mode", "666", "--socket"]).arg(&socket).arg("--state").arg(path);
         command.arg("--rules").arg(path.join(RULES)).env("JETON_CONF", configuration);
         // Each crash is a line of the log.
-        let agent = command.env_remove("JETON_DIR").stdin(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let agent = Server(agent);
+        let agent = Child::start(command.env_remove("JETON_DIR").stderr(Stdio::null()))?;
         wait_for(&socket)?;
         let reserved = Some(format!("agent = 'unix:{}'", socket.display()));
         let token = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
@@ -168,14 +163,14 @@ impl Stage {
         };
         let mut children = (0..count).map(|_| self.start(&role, OTHER)).collect::<Result<Vec<_>, _>>()?;
         for child in &mut children {
-            child.hear::<bool>(UNLIMITED).map_err(|silence| format!("{conduct:?}: {silence:?}"))?;
+            hear::<bool>(child, &format!("{conduct:?}"))?;
             if conduct == Conduct::Signs {
                 // It is killed before.
                 child.tell(&(10 * TURN).as_secs());
             }
         }
-        let (front, own) = (self.agent.0.id(), own.to_vec());
-        let other = move || workers(front).into_iter().find(|worker| !own.contains(worker));
+        let (front, own) = (self.agent.id(), own.to_vec());
+        let other = move || self::children(front).into_iter().find(|worker| !own.contains(worker));
         let mut stopped = None;
         while conduct == Conduct::Stops && stopped.is_none() {
             thread::sleep(Duration::from_millis(1));
@@ -196,16 +191,6 @@ impl Stage {
         let _crashes = (conduct == Conduct::Crashes).then(crash);
         Ok(Disturbance { _children: children, stopped, _crashes })
     }
-}
-
-/// Returns the processes of clients of an agent.
-fn workers(front: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{front}/task")).into_iter().flatten().flatten();
-    let children = tasks.flat_map(|task| {
-        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        children.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
-    });
-    children.collect()
 }
 
 /// Sends a signal to a process, which may have ended.
@@ -229,9 +214,8 @@ pub(crate) fn sign(reached: &Reached) -> Result<(), AnyError> {
             times.push(operation.time(1).as_secs_f64() * 1e6);
         }
         times.sort_by(f64::total_cmp);
-        let calls = times.len();
-        let times = [calls / 2, calls * 99 / 100, calls - 1].map(|at| times[at]);
-        jeton_child::say(&Turn { calls, times });
+        let of_all = [0.5, 0.99, 1.0].map(|part| percentile(&times, part));
+        jeton_child::say(&Turn { calls: times.len(), times: of_all });
     }
     Ok(())
 }

@@ -22,8 +22,7 @@ pub fn if_child() {
 fn work(role: Role) -> Result<(), AnyError> {
     match role {
         Role::Compare { directory } => groups::run(filter(), &directory, &Artefacts::of(&target_directory())),
-        Role::Count(instance, repeated) => instructions::count(&instance, &repeated),
-        Role::CountBaseline(repeated) => instructions::count_baseline(&repeated),
+        Role::Count(instance, operation, count) => instructions::count(instance.as_ref(), operation, count),
         Role::Load(instance) => startup::load(&instance),
         Role::MakeTokens(library, count) => tokens::make(&library, count),
         Role::Tokens(library) => tokens::count(&library),

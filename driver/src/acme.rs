@@ -17,6 +17,7 @@ use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Identifier, NewAccount, NewOrder, OrderStatus,
 };
 use jeton_ca::certificate::{Holder, request_tbs};
+use jeton_laboratory::percentile;
 use jeton_pki::signer::{Signer, assemble};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::client::WebPkiServerVerifier;
@@ -277,13 +278,6 @@ fn request(algorithm: &Algorithm) -> Result<(SubjectPublicKeyInfoOwned, Vec<u8>)
     let info = key.to_der()?;
     let tbs = request_tbs(&info, &holder)?;
     Ok((key, assemble(&tbs, &Signer::of(&info)?, &pair.sign(&tbs)?)?))
-}
-
-/// Returns a percentile by the nearest-rank method: at least this fraction of the sorted values is
-/// not greater than the result.
-fn percentile(sorted: &[f64], part: f64) -> f64 {
-    let rank = (sorted.len() as f64 * part).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 fn processor_seconds() -> f64 {

@@ -145,6 +145,20 @@ fn tls_measures_all_keys_and_names_those_that_a_module_lacks() {
 }
 
 #[test]
+fn the_tables_of_the_pipeline_fit_100_columns_unless_they_are_wide() {
+    let mut command = PIPELINE.measure("in-process", "0");
+    for module in modules(&[Known::Jeton, Known::SoftHsm2, Known::Nss]) {
+        command.args(["--module", module]);
+    }
+    let text = succeed(&mut command);
+    assert!(
+        text.lines().filter(|line| line.starts_with('│')).all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    assert!(!text.contains("items/s") && succeed(command.arg("--wide")).contains("items/s"), "{text}");
+}
+
+#[test]
 fn two_result_stores_are_compared() {
     let scratch = Scratch::new();
     let stores = [scratch.file("before"), scratch.file("after")];

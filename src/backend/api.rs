@@ -23,7 +23,7 @@ pub use jeton_crypto::hash_based::HssType;
 pub use jeton_words::cipher::{AeadScheme, CipherMode, CipherScheme, Direction, GcmParams, Growth, Nonce};
 pub use jeton_words::hash::Hash;
 pub use keys::{Keys, PrivateKey, PublicKey, Signer, Uses, Verifier};
-pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
+pub use parts::{PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
 pub use provider::{Digest, Hasher, Provider, Random};
 pub use scheme::{Encryption, Scheme};
 

@@ -7,7 +7,6 @@
 mod cipher;
 mod dh;
 mod digest;
-mod dsa;
 mod ec;
 mod ed25519;
 mod ffi;
@@ -24,7 +23,7 @@ use std::sync::Arc;
 use jeton_secret::Secret;
 
 use crate::backend::api::{
-    Curve, DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
+    Curve, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
 };
 use crate::backend::shared::composite;
 use crate::backend::shared::dh::{self as rules, Integers};
@@ -79,7 +78,6 @@ impl Keys for KeyPairs {
             PairSpec::Hss { types, threads } => {
                 super::hash_based::generate(types, *threads, &digest::Digests, &random::System)
             }
-            PairSpec::Dsa(group) => super::shared::dsa::generate::<dh::Numbers>(group),
             PairSpec::Dh { prime, base, private_bits } => {
                 rules::generate::<dh::Numbers>(prime, base, *private_bits)
             }
@@ -109,7 +107,6 @@ impl Keys for KeyPairs {
                 composite::private(set, seed, traditional, &PROVIDER)
             }
             PrivateParts::Hss { types, key } => super::hash_based::private(types, key, &digest::Digests),
-            PrivateParts::Dsa { group, value } => super::shared::dsa::private::<dh::Numbers>(group, value),
             PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }
     }
@@ -132,7 +129,6 @@ impl Keys for KeyPairs {
             PublicParts::Composite { set, ml_dsa, traditional } => {
                 composite::public(set, ml_dsa, traditional, &PROVIDER)
             }
-            PublicParts::Dsa { group, value } => super::shared::dsa::public::<dh::Numbers>(group, value),
             PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
             PublicParts::Stateful { family, key } => {
                 super::hash_based::public(*family, key, &digest::Digests)
@@ -155,20 +151,11 @@ impl Keys for KeyPairs {
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
         elsewhere().map_or_else(|_| dh::safe_prime(bits), |other| other.keys.safe_prime(bits))
     }
-
-    fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
-        super::shared::dsa::group::<dh::Numbers>(prime_bits, subprime_bits)
-    }
-
-    fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
-        super::shared::dsa::check_group::<dh::Numbers>(group)
-    }
 }
 
 /// Returns the backend for everything that AWS-LC lacks: Ed448, X448, SLH-DSA, the twisted
-/// brainpool curves, Ed25519ctx with an empty context, BLAKE2b, domain parameters of DSA with a
-/// subprime of 224 bits, and new RSA keys whose size is not a multiple of 128 bits. It also has the
-/// other brainpool curves, and finds safe primes.
+/// brainpool curves, Ed25519ctx with an empty context, BLAKE2b, and new RSA keys whose size is not
+/// a multiple of 128 bits. It also has the other brainpool curves, and finds safe primes.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)

@@ -10,7 +10,6 @@ mod cipher;
 mod clean;
 mod dh;
 mod digest;
-mod dsa;
 mod ec;
 mod ed25519;
 mod ed448;
@@ -34,7 +33,7 @@ use self::clean::{CleanKey, LARGE, SMALL, alone};
 use jeton_secret::Secret;
 
 use crate::backend::api::{
-    Curve, DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
+    Curve, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts,
 };
 use crate::backend::shared::composite;
 use crate::backend::shared::dh::{self as rules, Integers};
@@ -104,14 +103,6 @@ impl Keys for KeyPairs {
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
         SMALL.run(|| dh::safe_prime(bits))
     }
-
-    fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
-        SMALL.run(|| super::shared::dsa::group::<dh::Numbers>(prime_bits, subprime_bits))
-    }
-
-    fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
-        SMALL.run(|| super::shared::dsa::check_group::<dh::Numbers>(group))
-    }
 }
 
 /// Computes an RSA key pair with e = 65537 from its primes, which are equally long.
@@ -132,7 +123,6 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
         PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
         PairSpec::Hss { .. } | PairSpec::Composite(_) => Err(Error::GeneralError),
-        PairSpec::Dsa(ref group) => alone(|| super::shared::dsa::generate::<dh::Numbers>(group)),
         PairSpec::Dh { prime, base, private_bits } => {
             alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
         }
@@ -151,9 +141,6 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
         PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
         PrivateParts::Hss { .. } | PrivateParts::Composite { .. } => Err(Error::GeneralError),
-        PrivateParts::Dsa { group, value } => {
-            alone(|| super::shared::dsa::private::<dh::Numbers>(group, value))
-        }
         PrivateParts::Dh { prime, base, value } => {
             alone(|| rules::private::<dh::Numbers>(prime, base, value))
         }
@@ -172,9 +159,6 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
         PublicParts::Composite { .. } => Err(Error::GeneralError),
-        PublicParts::Dsa { group, value } => {
-            alone(|| super::shared::dsa::public::<dh::Numbers>(group, value))
-        }
         PublicParts::Dh { prime, base, value } => alone(|| rules::public(prime, base, value)),
         PublicParts::Stateful { family, key } => {
             alone(|| super::hash_based::public(*family, key, &digest::Digests))

@@ -3,7 +3,6 @@
 pub(super) mod composite;
 pub mod des3;
 pub(super) mod dh;
-pub(super) mod dsa;
 pub(crate) mod extra_bits;
 pub(super) mod point;
 #[cfg(not(feature = "fips"))]

@@ -13,9 +13,7 @@ use crate::error::Result;
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
 use crate::mechanism::field;
 use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping, is_block_cipher};
-use crate::mechanism::{
-    Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive, Standing, row_of,
-};
+use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive, row_of};
 
 /// The roles of keys. A key, or a pair, has the usages of at most one role (NIST SP 800-57, 5.2: a
 /// key has one purpose), and so have all keys with the same value. Each pair of roles allows an
@@ -76,9 +74,6 @@ pub fn roles(has: impl Fn(A) -> bool) -> impl Iterator<Item = &'static str> {
 pub fn refused(mechanism: &MechanismRow) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
-    if mechanism.standing == Standing::Disallowed {
-        return ALL;
-    }
     // These reveal parts of keys, or make related keys (Clulow).
     if mechanism.inputs(&Params::None, Sizes::default()).is_some_and(|inputs| inputs.copies()) {
         return ALL;

@@ -221,8 +221,6 @@ pub enum Standing {
     Current,
     /// The token offers it only if the configuration enables obsolete mechanisms.
     Obsolete,
-    /// As `Obsolete`, and the policy *strict* refuses every use.
-    Disallowed,
 }
 
 /// The keys that a mechanism wraps, and their form. A private key is wrapped as PKCS #8.

@@ -19,7 +19,6 @@ use crate::mechanism::rule::Structure;
 
 mod composite;
 mod dh;
-mod dsa;
 pub(crate) mod ec;
 pub(super) mod encoding;
 mod hotp;
@@ -42,7 +41,6 @@ pub(super) const FAMILIES: &[Family] = &[
     stateful::FAMILY,
     secret::FAMILY,
     dh::FAMILY,
-    dsa::FAMILY,
     hotp::FAMILY,
     share::FAMILY,
 ];

@@ -4,7 +4,6 @@ mod cross;
 mod cross_ciphers;
 mod cross_keys;
 mod dh;
-mod dsa;
 mod loading;
 mod modes;
 mod support;

@@ -35,7 +35,6 @@ fn carry_out(provider: &Provider, operation: &Operation) -> std::result::Result<
         Operation::Verify { key, scheme, message, signature } => {
             let (scheme, name) = match scheme {
                 Published::Pkcs1 { hash: name } => (Scheme::RsaPkcs1 { hash: Some(hash(name)) }, name),
-                Published::Dsa { hash } => (Scheme::Dsa, hash),
                 Published::Ecdsa { hash } => (Scheme::Ecdsa, hash),
                 other => panic!("{other:?}"),
             };
@@ -67,10 +66,6 @@ fn carry_out(provider: &Provider, operation: &Operation) -> std::result::Result<
 fn public(key: &PublicKey) -> PublicParts {
     match key {
         PublicKey::Rsa { n, e } => PublicParts::Rsa { n: n.clone(), e: e.clone() },
-        PublicKey::Dsa { p, q, g, y } => PublicParts::Dsa {
-            group: DsaGroup { prime: p.clone(), subprime: q.clone(), base: g.clone() },
-            value: y.clone(),
-        },
         PublicKey::Ec { curve: on, point } => PublicParts::Ec { curve: curve(on), point: point.clone() },
         other => panic!("{other:?}"),
     }

@@ -149,7 +149,6 @@ fn use_key(client: &Client, kind: Kind) {
             agree(client, session, (public, private));
         }
         KeyType::EC_EDWARDS => sign(&plain(M::EDDSA)),
-        KeyType::DSA => sign(&plain(M::DSA_SHA256)),
         KeyType::EC_MONTGOMERY => agree(client, session, (public, private)),
         KeyType::ML_DSA => sign(&plain(M::ML_DSA)),
         KeyType::JETON_COMPOSITE_ML_DSA => sign(&plain(M::JETON_COMPOSITE_ML_DSA)),

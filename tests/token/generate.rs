@@ -50,7 +50,6 @@ fn generated_key_pairs_have_their_attributes_and_sign() {
                 KeyType::RSA => M::SHA256_RSA_PKCS,
                 KeyType::EC => M::ECDSA_SHA256,
                 KeyType::EC_EDWARDS => M::EDDSA,
-                KeyType::DSA => M::DSA_SHA256,
                 KeyType::SLH_DSA => M::SLH_DSA,
                 KeyType::JETON_COMPOSITE_ML_DSA => M::JETON_COMPOSITE_ML_DSA,
                 _ => M::ML_DSA,

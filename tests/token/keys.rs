@@ -42,8 +42,6 @@ pub enum Kind {
     BrainpoolP384t1,
     /// A Diffie-Hellman key pair in the group of RFC 2409, 6.2.
     Dh,
-    /// A DSA key pair in the group of RFC 6979, A.2.1.
-    Dsa,
 }
 
 pub const P224: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21];
@@ -63,7 +61,7 @@ const fn brainpool(number: u8) -> [u8; 11] {
 const SLH_DSA_128F: [u64; 2] = [value::SLH_DSA_SHA2_128S + 2, value::SLH_DSA_SHA2_128S + 3];
 
 impl Kind {
-    pub const PAIRS: [Kind; 19] = [
+    pub const PAIRS: [Kind; 18] = [
         Kind::Rsa,
         Kind::P224,
         Kind::P256,
@@ -82,7 +80,6 @@ impl Kind {
         Kind::BrainpoolP256t1,
         Kind::BrainpoolP384r1,
         Kind::BrainpoolP384t1,
-        Kind::Dsa,
     ];
     /// The pairs for Diffie-Hellman on elliptic curves.
     pub const AGREEING: [Kind; 11] = [
@@ -151,7 +148,6 @@ impl Kind {
             Kind::Generic => secret(T::GENERIC_SECRET, M::GENERIC_SECRET_KEY_GEN, 40),
             Kind::Hmac => secret(T::SHA256_HMAC, M::SHA256_KEY_GEN, 40),
             Kind::Dh => (T::DH, M::DH_PKCS_KEY_PAIR_GEN, group()),
-            Kind::Dsa => (T::DSA, M::DSA_KEY_PAIR_GEN, dsa_group()),
         }
     }
 
@@ -225,18 +221,4 @@ pub const BASE: &str = "02";
 /// Returns the attributes of the Diffie-Hellman group for a public template.
 pub fn group() -> Attributes {
     none().bytes(A::PRIME, &hex(PRIME)).bytes(A::BASE, &hex(BASE))
-}
-
-/// The prime of a DSA group: RFC 6979, A.2.1.
-pub const DSA_PRIME: &str = "86f5ca03dcfeb225063ff830a0c769b9dd9d6153ad91d7ce27f787c43278b447e6533b86b18bed6e8a48b784a14c252c\
-    5be0dbf60b86d6385bd2f12fb763ed8873abfd3f5ba2e0a8c0a59082eac056935e529daf7c610467899c77adedfc846c8818\
-    70b7b19b2b58f9be0521a17002e3bdd6b86685ee90b3d9a1b02b782b1779";
-pub const DSA_SUBPRIME: &str = "996f967f6c8e388d9e28d01e205fba957a5698b1";
-pub const DSA_BASE: &str = "07b0f92546150b62514bb771e2a0c0ce387f03bda6c56b505209ff25fd3c133d89bbcd97e904e09114d9a7defdeadfc9\
-    078ea544d2e401aeecc40bb9fbbf78fd87995a10a1c27cb7789b594ba7efb5c4326a9fe59a070e136db77175464adca417be\
-    5dce2f40d10a46a3a3943f26ab7fd9c0398ff8c76ee0a56826a8a88f1dbd";
-
-pub fn dsa_group() -> Attributes {
-    let part = |id, digits| none().bytes(id, &hex(digits));
-    part(A::PRIME, DSA_PRIME).and(&part(A::SUBPRIME, DSA_SUBPRIME)).and(&part(A::BASE, DSA_BASE))
 }

@@ -16,7 +16,6 @@ mod configuration;
 mod defaults;
 mod derive;
 mod dh;
-mod dsa;
 mod erasure;
 mod external_mu;
 mod files;

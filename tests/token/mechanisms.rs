@@ -1,7 +1,6 @@
 //! A case of every mechanism that signs, for the tests of saved states and of the backends. A test
 //! fails if a row of the mechanism table has no case.
 
-use jeton::backend::Scheme;
 use jeton::id::mechanism_flag as flag;
 use jeton::mechanism::tls::TlsPrf;
 use jeton::mechanism::{self, Action, MechanismRow, Primitive, Shape};
@@ -25,7 +24,6 @@ const ML_DSA: &[Kind] = &[Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87];
 const COMPOSITE: &[Kind] = &[Kind::Composite];
 const SLH_DSA: &[Kind] = &[Kind::SlhDsaSha2, Kind::SlhDsaShake];
 const EDWARDS: &[Kind] = &[Kind::Ed25519, Kind::Ed448];
-const DSA: &[Kind] = &[Kind::Dsa];
 const AES: &[Kind] = &[Kind::Aes];
 /// Longer than the blocks of every hash.
 const LONG: usize = 1000;
@@ -100,10 +98,6 @@ fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
         (P::RsaPss, None) => HASHES.map(|hash| case(RSA, pss(hash), hash.len(), false)).into(),
         // Their tests are in `stateful.rs`.
         (P::Stateful(_), _) => Vec::new(),
-        (P::Digest(Scheme::Dsa), Some(_)) => long(DSA, false),
-        (P::Digest(Scheme::Dsa), None) => {
-            [20, 28, 32, 48, 64].map(|len| case(DSA, Params::None, len, false)).into()
-        }
         (P::Digest(_), None) => vec![case(CURVES, Params::None, 32, false)],
         (P::Digest(_), Some(Hash::Sha384)) => [long(CURVES, false), long(BRAINPOOL, false)].concat(),
         (P::Digest(_), Some(_)) => long(CURVES, false),
@@ -239,30 +233,21 @@ fn every_row_of_the_table_has_a_case() {
             Action::GeneratePair | Action::GeneratePairFromExtraBits => generating.contains(&row.id),
             Action::Digest(_) => digesting.contains(&row.id),
             Action::MlDsaMu => row.id == crate::external_mu::GENERATION,
-            Action::GenerateParameters => [M::DH_PKCS_PARAMETER_GEN, M::DSA_PARAMETER_GEN].contains(&row.id),
+            Action::GenerateParameters => row.id == M::DH_PKCS_PARAMETER_GEN,
             Action::Otp => row.id == M::HOTP,
         };
         assert!(covered, "{} has no case", row.id);
     }
 }
 
-/// FIPS 186-5 has no DSA, so the policy *strict* offers none even if `legacy` is set.
 #[test]
 fn legacy_mechanisms_are_offered_only_if_configured() {
     const DES3: [M; 4] = [M::DES3_KEY_GEN, M::DES3_ECB, M::DES3_CBC, M::DES3_CBC_PAD];
-    let all = mechanism::all().map(|row| row.id);
-    let dsa: Vec<_> = all.filter(|id| id.to_string().starts_with("CKM_DSA")).collect();
-    let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
-    for (configuration, missing) in [("", [&dsa[..], &DES3].concat()), (strict, dsa.clone())] {
+    for (configuration, is_offered) in [("", false), (", mechanisms = { legacy = true }", true)] {
         let client = Client::with(DEFAULT, configuration);
         let offered = client.mechanisms(client.slot).expect("mechanisms");
-        assert!(missing.iter().all(|id| !offered.contains(id)), "{configuration}");
+        assert!(DES3.iter().all(|id| offered.contains(id) == is_offered), "{configuration}");
     }
-    let client = Client::with(DEFAULT, "");
-    let session = client.user();
-    let key = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA).and(&dsa_group()).bytes(A::VALUE, &[7]);
-    let key = client.create(session, &key).expect("a key");
-    assert_eq!(client.sign_init(session, &plain(M::DSA_SHA256), key), Err(Error::MechanismInvalid));
 }
 
 #[test]

@@ -168,9 +168,6 @@ fn example(
             .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
             .bytes(A::HASH_OF_CERTIFICATE, &[7; 32])
             .number(A::NAME_HASH_ALGORITHM, M::SHA256.0),
-        _ if ObjectTypes::PARAMETERS.has(object_type) && kind == Some(KeyType::DSA.0) => {
-            key_object(class, KeyType::DSA).and(&dsa_group())
-        }
         _ if ObjectTypes::PARAMETERS.has(object_type) => key_object(class, KeyType::DH).and(&group()),
         _ if object_type.is_secret() => secret(client, session, KeyType(kind.expect("a key type"))),
         _ => half(client, session, KeyType(kind.expect("a key type")), class, object_type),
@@ -226,7 +223,6 @@ fn pair_kind(key_type: KeyType) -> Kind {
         Kind::MlKem512,
         Kind::SlhDsaSha2,
         Kind::Dh,
-        Kind::Dsa,
     ];
     let kind = kinds.into_iter().find(|kind| kind.key_type() == key_type);
     kind.unwrap_or_else(|| panic!("no sample of {key_type}"))

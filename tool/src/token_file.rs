@@ -232,13 +232,17 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
         let (cause, text) = match error {
             Core::KeySizeRange => (
                 Cause::Refused,
-                format!("a key with {what} of this size is not supported: RSA and DH have at least 1024 bits, DSA 1024 to 3072"),
+                format!(
+                    "a key with {what} of this size is not supported: RSA and DH have at least 1024 bits"
+                ),
             ),
             Core::CurveNotSupported => (Cause::Refused, format!("a key with {what} is not supported")),
             Core::TemplateInconsistent => {
                 (Cause::Damaged, "the file has the public key of another private key".to_owned())
             }
-            Core::WrappedKeyInvalid if is_known => (Cause::Damaged, format!("damaged private key with {what}")),
+            Core::WrappedKeyInvalid if is_known => {
+                (Cause::Damaged, format!("damaged private key with {what}"))
+            }
             Core::WrappedKeyInvalid => (Cause::Refused, format!("a key with {what} is not supported")),
             Core::AttributeValueInvalid => {
                 (Cause::Damaged, format!("the numbers of the private key with {what} do not fit each other"))

@@ -6,7 +6,6 @@ mod common;
 use common::migration::{Migration, copy, survives_damage};
 use common::old_store::Old;
 use common::*;
-use jeton_pki::ecdsa::to_der;
 
 /// Returns the store that SoftHSMv2 made; the tests use copies of it. `None` if a program is
 /// absent.
@@ -29,7 +28,7 @@ fn counts() -> (usize, usize) {
 }
 
 /// The attributes that may differ in the new token. `docs/migration.md` has the reasons.
-const DIFFERENT: [&str; 15] = [
+const DIFFERENT: [&str; 14] = [
     "CKA_UNIQUE_ID",
     "CKA_LOCAL",
     "CKA_KEY_GEN_MECHANISM",
@@ -38,7 +37,6 @@ const DIFFERENT: [&str; 15] = [
     "CKA_MODULUS_BITS",
     "CKA_VALUE_LEN",
     "CKA_PRIME_BITS",
-    "CKA_SUBPRIME_BITS",
     "CKA_CHECK_VALUE",
     "CKA_EC_PARAMS",
     "CKA_EC_POINT",
@@ -238,53 +236,14 @@ fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     // A public GOST key.
     add_object(&migration, "gost.object", &[(0, 2), (0x100, 0x30)], b"value");
     migration.refused(&[], "Jeton has no GOST keys");
+    // A public DSA key.
+    add_object(&migration, "dsa.object", &[(0, 2), (0x100, 1)], b"value");
+    migration.refused(&[], "Jeton has no DSA keys; generate a key of another type");
     // SoftHSMv2 stores a Triple DES key without a value if it cannot generate the value.
     add_object(&migration, "empty.object", &[(0, 4), (0x100, 0x15)], b"");
     migration.refused(&[], "not migrated  secret key, Triple DES: it has no value");
     let text = succeed(&mut migration.command(&["--partial"]));
-    assert!(text.contains(&format!("{objects} of {} objects are migrated", objects + 2)), "{text}");
-}
-
-#[test]
-fn a_dsa_key_pair_is_migrated_where_legacy_is_enabled_and_openssl_verifies_its_signature() {
-    let Some(migration) = migration() else { return };
-    let (objects, pairs) = counts();
-    fs::write(migration.scratch.file("conf"), CHEAP).expect("a file");
-    migration.refused(&[], "DSA 2048, label \"dsa\", ID 5d: DSA is obsolete, and off");
-    migration.refused(&[], "set `legacy = true` in `[mechanisms]`");
-    let partial = succeed(&mut migration.command(&["--partial", "--dry-run"]));
-    assert!(partial.contains(&format!("{} of {objects} objects are migrated", objects - 2)), "{partial}");
-    migration.allow_legacy();
-    migration.migrates_once(&[], objects, pairs);
-
-    let key = store().expect("the store").scratch.file("dsa");
-    let public = migration.scratch.file("public");
-    succeed(Command::new("openssl").args(["pkey", "-in", &key, "-pubout", "-out", &public]));
-    let file = |name| migration.scratch.file(name);
-    fs::write(file("message"), "a message").expect("a file");
-    let mut command = Command::new("pkcs11-tool");
-    command.arg("--module").arg(Known::Jeton.library().expect("the module")).args(["--login", "--pin", PIN]);
-    command.args(["--sign", "--mechanism", "DSA-SHA256", "--id", "5d", "--input-file", &file("message")]);
-    command.env("JETON_DIR", migration.tokens()).env("JETON_CONF", file("conf"));
-    succeed(command.args(["--output-file", &file("signature")]));
-    let signature = fs::read(file("signature")).expect("a file");
-    // OpenSSL makes subprimes of 224 bits for this size.
-    assert_eq!(signature.len(), 56);
-    fs::write(file("der"), to_der(&signature).expect("two numbers")).expect("a file");
-    let mut command = Command::new("openssl");
-    command.args(["dgst", "-sha256", "-verify", &public, "-signature", &file("der"), &file("message")]);
-    assert!(succeed(&mut command).contains("Verified OK"));
-}
-
-#[test]
-fn a_dsa_key_that_does_not_fit_its_public_key_is_refused() {
-    let Some(migration) = migration() else { return };
-    // CKA_SUBPRIME (0x131) is in both keys, CKA_EXTRACTABLE (0x162) in the private key alone. A
-    // flipped bit in the ciphertext of its CKA_VALUE (0x11) changes the value.
-    alter(&migration, &[(0x131, 3), (0x162, 1), (0x11, 3)], 10);
-    let refused =
-        "not migrated  private key, DSA 2048, label \"dsa\", ID 5d: it does not fit the old public key";
-    migration.refused(&[], refused);
+    assert!(text.contains(&format!("{objects} of {} objects are migrated", objects + 3)), "{text}");
 }
 
 #[test]

@@ -361,18 +361,6 @@ const LIST: &[MechanismWord] = &[
     cipher(M::DES3_ECB, Mode::Des3Ecb),
     cipher(M::DES3_CBC, Mode::Des3Cbc),
     cipher(M::DES3_CBC_PAD, Mode::Des3CbcPad),
-    plain(M::DSA_PARAMETER_GEN),
-    plain(M::DSA_KEY_PAIR_GEN),
-    plain(M::DSA),
-    plain(M::DSA_SHA1),
-    plain(M::DSA_SHA224),
-    plain(M::DSA_SHA256),
-    plain(M::DSA_SHA384),
-    plain(M::DSA_SHA512),
-    plain(M::DSA_SHA3_224),
-    plain(M::DSA_SHA3_256),
-    plain(M::DSA_SHA3_384),
-    plain(M::DSA_SHA3_512),
 ];
 
 /// A mechanism without a parameter.

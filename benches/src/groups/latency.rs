@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jeton_laboratory::percentile;
+
 use super::Fixture;
 use super::signatures::destroy;
 use crate::AnyError;
@@ -90,7 +92,7 @@ fn beside(row: &str, watch: Duration, mut load: impl FnMut() + Send, mut sign: i
         (nanos, load.join().expect("no panic"))
     });
     nanos.sort_unstable();
-    let at = |part: f64| nanos[((nanos.len() - 1) as f64 * part) as usize];
+    let at = |part| percentile(&nanos, part);
     Latency {
         row: row.to_owned(),
         signatures: nanos.len(),

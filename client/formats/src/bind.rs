@@ -3,6 +3,7 @@
 use base64ct::{Base64Unpadded, Encoding};
 use zeroize::Zeroizing;
 
+use super::error::NO_DSA;
 use super::{Error, keys};
 use crate::keys::PrivateKey;
 use crate::public::DNSSEC;
@@ -53,6 +54,7 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
             let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
             keys::rsa_integers(parts.try_into().map_err(|_| Error::Damaged("BIND key"))?)
         }
+        Some("3" | "6") => Err(NO_DSA),
         Some(number) => {
             let known = DNSSEC.iter().find(|(known, _)| number.parse() == Ok(*known));
             let (number, oid) = known.ok_or(Error::Refused(

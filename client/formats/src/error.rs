@@ -29,3 +29,8 @@ pub enum Error {
     #[error("the file's password is wrong, or the file is damaged")]
     PasswordWrong,
 }
+
+/// FIPS 186-5 no longer has DSA.
+pub(crate) const NO_DSA: Error = Error::Refused(
+    "DSA is obsolete and not supported; generate a key of another type with `jeton key generate`",
+);

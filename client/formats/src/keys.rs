@@ -8,6 +8,7 @@ use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::error::NO_DSA;
 use super::{Entry, Error, Item, Password, ber, lattice, pbe};
 use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
@@ -55,9 +56,9 @@ fn pkcs8(oid: ObjectIdentifier, parameters: &[u8], key: &[u8], public: Option<&[
     ber::encode(SEQUENCE, &[&version, &algorithm, &ber::encode(OCTET_STRING, &[key]), &public])
 }
 
-/// Reads a private key in PKCS #8, PKCS #1, SEC 1 or the form of OpenSSL for DSA.
+/// Reads a private key in PKCS #8, PKCS #1 or SEC 1.
 pub(crate) fn private(der: &[u8]) -> Result<Entry, Error> {
-    const DAMAGED: Error = Error::Damaged("private key: it is neither PKCS#8, PKCS#1, SEC1 nor DSA");
+    const DAMAGED: Error = Error::Damaged("private key: it is neither PKCS#8, PKCS#1 nor SEC1");
     let parts = ber::members(der, SEQUENCE).ok_or(DAMAGED)?;
     let key = match parts[..] {
         [version, algorithm, key, ref rest @ ..] if (algorithm.tag, key.tag) == (SEQUENCE, OCTET_STRING) => {
@@ -67,9 +68,9 @@ pub(crate) fn private(der: &[u8]) -> Result<Entry, Error> {
         [version, key, ..] if ber::number(&version) == Some(1) && key.tag == OCTET_STRING => {
             ec(None, der, None)?
         }
-        [version, p, q, g, y, x] if ber::number(&version) == Some(0) && y.tag == x.tag => {
-            let public = bits(y.whole);
-            pkcs8(DSA, &ber::encode(SEQUENCE, &[p.whole, q.whole, g.whole]), x.whole, Some(&public))
+        // The form of OpenSSL: p, q, g, y and x.
+        [version, _, _, _, y, x] if ber::number(&version) == Some(0) && y.tag == x.tag => {
+            return Err(NO_DSA);
         }
         [version, _, _, ..] if parts.len() >= 9 && version.tag == INTEGER => rsa(der, None)?,
         _ => return Err(DAMAGED),
@@ -97,6 +98,7 @@ fn plain(algorithm: &Element<'_>, key: &[u8], rest: &[Element<'_>]) -> Result<En
         EC => ec(ber::first(parameters).map(|(curve, _)| curve), key, public)?,
         // The token has RSA keys that may only use the mechanisms of PSS.
         RSA | PSS => rsa(key, public)?,
+        DSA => return Err(NO_DSA),
         _ => {
             let (key, behind) = lattice::plain(oid.whole, key)?;
             let behind = behind.as_deref().map(bits);
@@ -152,7 +154,6 @@ pub fn algorithm(der: &[u8]) -> (String, bool) {
     let name = |oid: Element<'_>| ObjectIdentifier::from_bytes(oid.content).map(|oid| oid.to_string());
     match algorithm.unwrap_or_default()[..] {
         [oid, ..] if oid.content == RSA.as_bytes() => ("RSA".to_owned(), true),
-        [oid, ..] if oid.content == DSA.as_bytes() => ("DSA".to_owned(), true),
         [oid, ..] if oid.content == DH.as_bytes() => ("DH".to_owned(), true),
         [oid, curve] if oid.content == EC.as_bytes() => {
             (format!("the curve {}", name(curve).unwrap_or_default()), true)
@@ -336,6 +337,18 @@ pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The forms of OpenSSL, PKCS #8 and BIND.
+    #[test]
+    fn a_dsa_key_is_refused_with_the_next_step() {
+        let one = [INTEGER, 1, 1];
+        let openssl = ber::encode(SEQUENCE, &[&[INTEGER, 1, 0], &one, &one, &one, &one, &one]);
+        let pkcs8 = pkcs8(DSA, &ber::encode(SEQUENCE, &[&one, &one, &one]), &one, None);
+        let bind = crate::bind::read("Private-key-format: v1.3\nAlgorithm: 3 (DSA)\n");
+        for error in [private(&openssl).err(), private(&pkcs8).err(), bind.err()] {
+            assert_eq!(error, Some(NO_DSA));
+        }
+    }
 
     fn info(oid: ObjectIdentifier, parameters: &[u8], unused: u8, key: &[u8]) -> Vec<u8> {
         let algorithm = ber::encode(SEQUENCE, &[&ber::encode(OID, &[oid.as_bytes()]), parameters]);

@@ -6,6 +6,7 @@ use ssh_key::private::{EcdsaKeypair, KeypairData, RsaKeypair};
 use ssh_key::{Kdf, Mpint, PrivateKey as SshKey};
 use zeroize::Zeroizing;
 
+use super::error::NO_DSA;
 use super::{Error, Password, keys};
 use crate::keys::PrivateKey;
 use crate::public::SSH;
@@ -39,6 +40,7 @@ pub(crate) fn read(bytes: &[u8], password: &mut Password<'_>) -> Result<(Private
             let seed = Zeroizing::new(pair.private.to_bytes());
             Ok(keys::seed(keys::identifier(ED25519)?, seed.as_slice(), Some(&pair.public.0)))
         }
+        KeypairData::Dsa(_) => Err(NO_DSA),
         _ => Err(Error::Refused("only RSA, ECDSA and Ed25519 keys of OpenSSH can be imported")),
     };
     Ok((key?, comment))

@@ -8,7 +8,7 @@ use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure};
 
 use super::calls::NOT_BEGUN;
 use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, OR_ABSENT, SHA256, case};
-use crate::fixture::{Answer, Fixture, Key, SECRET, able, bytes, ensure, flag, hex, number, with};
+use crate::fixture::{Answer, Fixture, Key, SECRET, able, bytes, ensure, flag, number, with};
 
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
 const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];
@@ -24,40 +24,6 @@ const RESTORED: &[CK_RV] = &[CKR_OK, CKR_KEY_NEEDED, CKR_STATE_UNSAVEABLE, CKR_F
 
 /// The codes for an RSA key of a size that a token may refuse.
 pub const RSA_SIZE: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_VALUE_INVALID, CKR_KEY_SIZE_RANGE];
-
-/// The codes for a DSA key: a token may lack DSA, or its configuration may disable DSA.
-const DSA: &[CK_RV] =
-    &[CKR_OK, CKR_MECHANISM_INVALID, CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
-
-/// RFC 6979, A.2.1: p, q, g, y and x of a key of 1024 bits.
-const DSA_KEY: [&str; 5] = [
-    "86f5ca03dcfeb225063ff830a0c769b9dd9d6153ad91d7ce27f787c43278b447e6533b86b18bed6e8a48b784a14c252c5be0dbf6\
-     0b86d6385bd2f12fb763ed8873abfd3f5ba2e0a8c0a59082eac056935e529daf7c610467899c77adedfc846c881870b7b19b2b58\
-     f9be0521a17002e3bdd6b86685ee90b3d9a1b02b782b1779",
-    "996f967f6c8e388d9e28d01e205fba957a5698b1",
-    "07b0f92546150b62514bb771e2a0c0ce387f03bda6c56b505209ff25fd3c133d89bbcd97e904e09114d9a7defdeadfc9078ea544\
-     d2e401aeecc40bb9fbbf78fd87995a10a1c27cb7789b594ba7efb5c4326a9fe59a070e136db77175464adca417be5dce2f40d10a\
-     46a3a3943f26ab7fd9c0398ff8c76ee0a56826a8a88f1dbd",
-    "5df5e01ded31d0297e274e1691c192fe5868fef9e19a84776454b100cf16f65392195a38b90523e2542ee61871c0440cb87c322f\
-     c4b4d2ec5e1e7ec766e1be8d4ce935437dc11c3c8fd426338933ebfe739cb3465f4d3668c5e473508253b1e682f65cbdc4fae93c\
-     2ea212390e54905a86e2223170b44eaa7da5dd9ffcfb7f3b",
-    "411602cb19a6ccc34494d79d98ef1e7ed5af25f7",
-];
-
-/// Returns the template of a DSA session key. `value` is the index of `CKA_VALUE` in [`DSA_KEY`].
-fn dsa(class: CK_OBJECT_CLASS, value: usize, usage: CK_ATTRIBUTE_TYPE) -> Vec<Attribute> {
-    let part = |kind, at: usize| bytes(kind, hex(DSA_KEY[at]));
-    vec![
-        number(CKA_CLASS, class),
-        number(CKA_KEY_TYPE, CKK_DSA),
-        flag(CKA_TOKEN, false),
-        flag(usage, true),
-        part(CKA_PRIME, 0),
-        part(CKA_SUBPRIME, 1),
-        part(CKA_BASE, 2),
-        part(CKA_VALUE, value),
-    ]
-}
 
 /// Returns a template of a session key without `CKA_PRIVATE`, `CKA_SENSITIVE` and
 /// `CKA_EXTRACTABLE`.
@@ -133,21 +99,6 @@ pub const CASES: &[Case] = &[
         let (mechanism, key) = (parameter.mechanism(CKM_ECDH1_DERIVE), fixture.key(Key::Ec)?);
         let template = with(bare(CKK_AES), number(CKA_VALUE_LEN, 32));
         fixture.derive_key(&mechanism, key, &template).map(drop)
-    }),
-    case("C_Sign", "with CKM_DSA_SHA256 and an imported key, which C_Verify accepts", DSA, |fixture| {
-        let private = fixture.create_object(&dsa(CKO_PRIVATE_KEY, 4, CKA_SIGN))?;
-        let public = fixture.create_object(&dsa(CKO_PUBLIC_KEY, 3, CKA_VERIFY))?;
-        let (session, mut signature) = (fixture.fresh()?, [0; 64]);
-        session.sign_init(&Mechanism::new(CKM_DSA_SHA256), private)?;
-        let length = session.sign(b"data", &mut signature)?;
-        ensure("C_Sign", length == 40)?;
-        session.verify_init(&Mechanism::new(CKM_DSA_SHA256), public)?;
-        ensure("C_Verify", session.verify(b"data", &signature[..length])?)
-    }),
-    case("C_GenerateKey", "of DSA domain parameters", DSA, |fixture| {
-        let template = [flag(CKA_TOKEN, false), number(CKA_PRIME_BITS, 1024)];
-        let made = fixture.generate_key(&Mechanism::new(CKM_DSA_PARAMETER_GEN), &template)?;
-        ensure("C_GenerateKey", fixture.attribute(made, CKA_SUBPRIME)?.len() == 20)
     }),
     case("C_Digest", "ends a digest in several parts", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         let session = fixture.fresh()?;

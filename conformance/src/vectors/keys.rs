@@ -26,9 +26,6 @@ pub fn verifying(key: &PublicKey) -> Vec<Attribute> {
         |kind, parts: &[(CK_ATTRIBUTE_TYPE, &[u8])]| template(CKO_PUBLIC_KEY, kind, parts, &[CKA_VERIFY]);
     match key {
         PublicKey::Rsa { n, e } => public(CKK_RSA, &[(CKA_MODULUS, n), (CKA_PUBLIC_EXPONENT, e)]),
-        PublicKey::Dsa { p, q, g, y } => {
-            public(CKK_DSA, &[(CKA_PRIME, p), (CKA_SUBPRIME, q), (CKA_BASE, g), (CKA_VALUE, y)])
-        }
         PublicKey::Ec { curve, point } => {
             public(key_type(curve), &[(CKA_EC_PARAMS, curve.oid), (CKA_EC_POINT, &octets(point))])
         }

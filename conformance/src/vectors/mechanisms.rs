@@ -19,7 +19,6 @@ pub fn mechanism(operation: &Operation) -> Option<Mechanism> {
             // The message is a digest.
             Scheme::Ecdsa { hash } if hash.is_empty() => Mechanism::new(CKM_ECDSA),
             Scheme::Ecdsa { hash } => Mechanism::new(named(&format!("ECDSA_{}", word(hash)))?),
-            Scheme::Dsa { hash } => Mechanism::new(named(&format!("DSA_{}", word(hash)))?),
             // PKCS#11 3.2, "EdDSA": Ed25519 has no parameter, Ed448 must have one.
             Scheme::Ed25519 => Mechanism::new(CKM_EDDSA),
             Scheme::Ed448 => eddsa(false, &[]),

@@ -68,6 +68,17 @@ pub fn median(values: Vec<f64>) -> f64 {
     Interval::of(values).map_or(f64::NAN, |interval| interval.value)
 }
 
+/// Returns a percentile by the nearest-rank method: at least this part of the sorted values is not
+/// greater than the result.
+///
+/// # Panics
+///
+/// If there is no value.
+pub fn percentile<T: Copy>(sorted: &[T], part: f64) -> T {
+    let rank = (sorted.len() as f64 * part).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
 /// Returns how much values differ: the range without the smallest and the largest tenth, divided by
 /// the median.
 pub fn spread(mut values: Vec<f64>) -> Option<f64> {
@@ -87,6 +98,12 @@ mod tests {
         values[7] = 9.0;
         assert_eq!(spread(values), Some(0.0));
         assert_eq!(spread(vec![1.0, 2.0, 3.0]), Some(1.0));
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let values: Vec<u64> = (1..=200).collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|part| percentile(&values, part)), [1, 100, 198, 200]);
     }
 
     #[test]

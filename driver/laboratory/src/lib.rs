@@ -10,7 +10,7 @@ pub mod memory;
 pub mod plots;
 mod table;
 
-pub use interval::{Interval, Ratio, median, spread};
+pub use interval::{Interval, Ratio, median, percentile, spread};
 pub use machine::Machine;
 pub use table::Table;
 

@@ -40,7 +40,7 @@ impl Module {
 }
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
-/// one table for each module.
+/// one table for each module. `None` prints wide tables, which have more columns.
 pub fn print(report: &BatchReport, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let plural = if report.settings.threads == 1 { "" } else { "s" };
     writeln!(out, "{}, {} thread{plural}", report.about.machine, report.settings.threads)?;
@@ -54,7 +54,7 @@ pub fn print(report: &BatchReport, columns: Option<usize>, out: &mut dyn Write) 
             print_batch(report, algorithm, *size, columns, out)?;
         }
     }
-    print_notes(report, out)
+    print_notes(report, columns, out)
 }
 
 fn print_batch(
@@ -79,11 +79,12 @@ fn print_batch(
         .filter_map(|module| Some(format!("{} {}", shown(&module.name), module.batch(algorithm, size)?.runs)))
         .collect();
     writeln!(out, "\n{algorithm}, batch of {size} (medians; runs: {})", runs.join(", "))?;
-    match batch_table(report, &modules, algorithm, size).within(columns) {
-        Some(wide) => writeln!(out, "{wide}")?,
-        None => modules.iter().try_for_each(|module| {
-            writeln!(out, "{}", batch_table(report, &[module], algorithm, size).terminal(None))
-        })?,
+    let table = |modules: &[&Module]| batch_table(report, modules, algorithm, size, columns);
+    match table(&modules).within(columns) {
+        Some(text) => writeln!(out, "{text}")?,
+        None => {
+            modules.iter().try_for_each(|module| writeln!(out, "{}", table(&[module]).terminal(None)))?;
+        }
     }
     let moved = report.baseline().and_then(|baseline| baseline.batch(algorithm, size));
     if let Some(moved) = moved.filter(|batch| batch.spread > MOVED) {
@@ -97,8 +98,33 @@ fn print_batch(
     Ok(())
 }
 
-fn batch_table(report: &BatchReport, modules: &[&Module], algorithm: &str, size: u64) -> Table {
-    let mut table = Table::new(1, header(report, modules));
+fn batch_table(
+    report: &BatchReport,
+    modules: &[&Module],
+    algorithm: &str,
+    size: u64,
+    columns: Option<usize>,
+) -> Table {
+    let picked = |module: &Module, cells: [String; 5]| {
+        let picked: &[usize] = match (is_baseline(report, module), columns) {
+            (true, Some(_)) => &[0],
+            (true, None) => &[0, 1],
+            (false, Some(_)) => &[0, 4],
+            (false, None) => &[0, 1, 2, 3, 4],
+        };
+        picked.iter().map(move |at| cells[*at].clone())
+    };
+    let names = modules.iter().flat_map(|module| {
+        // The name of the baseline is longer than its times.
+        let time = match is_baseline(report, module) {
+            true => shown(&module.name).replace(' ', "\n"),
+            false => format!("{}\ntime", shown(&module.name)),
+        };
+        let others = ["\nitems/s", "\nundisturbed", "AWS-LC\nundisturbed", "\nratio"].map(str::to_owned);
+        let [rate, own, baseline, ratio] = others;
+        picked(module, [time, rate, own, baseline, ratio])
+    });
+    let mut table = Table::new(1, std::iter::once("stage".to_owned()).chain(names));
     for (index, row) in STAGES.iter().enumerate() {
         let items = match row.items {
             Items::Certificates => size,
@@ -106,42 +132,25 @@ fn batch_table(report: &BatchReport, modules: &[&Module], algorithm: &str, size:
         };
         let cells = modules.iter().flat_map(|module| {
             let batch = module.batch(algorithm, size);
-            let ratio = |batch: &MeasuredBatch| batch.ratios[index];
-            let ratio = (!is_baseline(report, module)).then(|| batch.and_then(ratio));
-            cells(batch.map(|batch| batch.seconds[index]), Some(items), ratio)
+            picked(module, cells(batch.map(|one| (one.seconds[index], one.ratios[index])), Some(items)))
         });
         table.add(std::iter::once(row.name.to_owned()).chain(cells));
     }
     let cells = modules.iter().flat_map(|module| {
         let batch = module.batch(algorithm, size);
-        let ratio = (!is_baseline(report, module)).then(|| batch.and_then(|batch| batch.total_ratio));
-        cells(batch.map(|batch| batch.total), None, ratio)
+        picked(module, cells(batch.map(|one| (one.total, one.total_ratio)), None))
     });
     table.add(std::iter::once("total".to_owned()).chain(cells));
     table
 }
 
-fn header(report: &BatchReport, modules: &[&Module]) -> Vec<String> {
-    let mut cells = vec!["stage".to_owned()];
-    for module in modules {
-        cells.push(format!("{}\ntime", shown(&module.name)));
-        cells.push("\nitems/s".to_owned());
-        if !is_baseline(report, module) {
-            cells.extend(["\nundisturbed", "AWS-LC\nundisturbed", "\nratio"].map(str::to_owned));
-        }
-    }
-    cells
-}
-
 /// Returns the cells of a module: time, items per second, and the ratio with its two times. `items`
-/// is `None` for the row `total`, which has no rate. `ratio` is `None` for the baseline, which has
-/// no columns for it.
-fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Ratio>>) -> Vec<String> {
-    let Some(seconds) = seconds else {
-        return vec!["n/a".to_owned(); if ratio.is_some() { 5 } else { 2 }];
-    };
+/// is `None` for the row `total`, which has no rate.
+fn cells(measured: Option<(Interval, Option<Ratio>)>, items: Option<u64>) -> [String; 5] {
+    let Some((seconds, ratio)) = measured else { return std::array::from_fn(|_| "n/a".to_owned()) };
     let rate = items.map(|items| rate(items as f64 / seconds.value)).unwrap_or_default();
-    [time(seconds.value), rate].into_iter().chain(ratio.into_iter().flat_map(ratio_cells)).collect()
+    let [own, baseline, ratio] = ratio_cells(ratio);
+    [time(seconds.value), rate, own, baseline, ratio]
 }
 
 /// Returns a ratio after the two times whose quotient it is.
@@ -150,11 +159,15 @@ fn ratio_cells(ratio: Option<Ratio>) -> [String; 3] {
         .map_or_else(Default::default, |one| [time(one.figure), time(one.baseline), ratio_text(one.quotient)])
 }
 
-fn print_notes(report: &BatchReport, out: &mut dyn Write) -> io::Result<()> {
+fn print_notes(report: &BatchReport, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let times = match columns {
+        Some(_) => "--wide shows both times",
+        None => "the columns \"undisturbed\" have both times",
+    };
     let text = format!(
-        "undisturbed: of the parts of a stage, those count that no other program slowed. ratio: the undisturbed \
-         time of the module, divided by that of the baseline (AWS-LC called directly) in the same rounds; ~: its \
-         95 % interval is wider than {:.0} % of it. Stages that never call the module have no ratio.",
+        "ratio: the time of the module, divided by that of the baseline (AWS-LC called directly) in the same rounds; of \
+         the parts of a stage, those count that no other program slowed ({times}). ~: its 95 % interval is wider than \
+         {:.0} % of it. Stages that never call the module have no ratio.",
         WIDE * 100.0
     );
     writeln!(out, "\n{text}")?;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use jeton_laboratory::{Interval, Ratio, spread};
+use jeton_laboratory::{Interval, Ratio, percentile, spread};
 use serde::{Deserialize, Serialize};
 
 use super::case::{exists, name_of};
@@ -188,7 +188,7 @@ impl Latency {
         seconds.sort_by(f64::total_cmp);
         let count = seconds.len();
         let max = *seconds.last()?;
-        let at = |part: f64| seconds[((count as f64 * part) as usize).min(count - 1)];
+        let at = |part| percentile(&seconds, part);
         // Four points for each factor of ten.
         let points = (1..).map(|step| 10_f64.powf(f64::from(step) / 4.0));
         let points = points.take_while(|one_in| *one_in <= count as f64);
@@ -273,7 +273,7 @@ mod tests {
         let latency = Latency::of((0..2000).rev().map(f64::from).collect()).expect("a sample");
         assert_eq!(
             [latency.p50, latency.p90, latency.p99, latency.p999, latency.max],
-            [1000.0, 1800.0, 1980.0, 1998.0, 1999.0]
+            [999.0, 1799.0, 1979.0, 1997.0, 1999.0]
         );
         assert_eq!(latency.curve.len(), 13);
         assert!(latency.curve.is_sorted());

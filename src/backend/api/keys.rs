@@ -6,7 +6,7 @@ use jeton_secret::Secret;
 
 use super::algorithm::Curve;
 use super::batch::Job;
-use super::parts::{DsaGroup, PairSpec, PrivateParts, PublicParts};
+use super::parts::{PairSpec, PrivateParts, PublicParts};
 use super::scheme::{Encryption, Scheme};
 use crate::error::{Error, Result};
 
@@ -31,20 +31,6 @@ pub trait Keys: Sync {
     /// Generates a safe prime p of this size in bits: (p - 1) / 2 is prime too. This is slow, so
     /// the caller must not hold a lock.
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>>;
-    /// Generates domain parameters of DSA with primes of these sizes in bits. Fails with
-    /// `KeySizeRange` unless FIPS 186-4 has this pair of sizes. This is slow, so the caller must
-    /// not hold a lock.
-    fn dsa_group(&self, _prime_bits: usize, _subprime_bits: usize) -> Result<DsaGroup> {
-        Err(Error::MechanismInvalid)
-    }
-    /// Checks domain parameters of DSA that a caller supplied. Fails with `KeySizeRange` if the
-    /// prime does not have 1024 to 3072 bits, or if the subprime does not have 160, 224 or 256
-    /// bits. Fails with `DomainParamsInvalid` if one of them is not prime, or the base does not
-    /// have the subprime as its order. [`private`](Self::private) and [`public`](Self::public) test
-    /// everything except whether the numbers are prime.
-    fn check_dsa_group(&self, _group: &DsaGroup) -> Result<()> {
-        Err(Error::MechanismInvalid)
-    }
 }
 
 /// A parsed private key. Several sessions can use it at the same time.

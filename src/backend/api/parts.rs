@@ -61,8 +61,6 @@ pub enum PairSpec<'a> {
         /// The number of threads that compute the top tree.
         threads: usize,
     },
-    /// DSA in a group that passes [`check_dsa_group`](super::Keys::check_dsa_group).
-    Dsa(DsaGroup),
     /// Diffie-Hellman (PKCS #3), from integers without leading zeros. The generation fails with
     /// `DomainParamsInvalid` if the prime is even or the base is not from 2 to the prime minus 2.
     /// It fails with `KeySizeRange` if the prime does not have 1024 to 8192 bits. It fails with the
@@ -76,18 +74,6 @@ pub enum PairSpec<'a> {
         /// The size of the private value in bits. `None` means one bit less than the prime.
         private_bits: Option<usize>,
     },
-}
-
-/// The domain parameters of DSA (FIPS 186-4, 4.1): unsigned big-endian integers without leading
-/// zeros.
-#[derive(Clone, PartialEq, Eq)]
-pub struct DsaGroup {
-    /// p, the modulus.
-    pub prime: Vec<u8>,
-    /// q, the order of the base.
-    pub subprime: Vec<u8>,
-    /// g, a number of order q modulo p.
-    pub base: Vec<u8>,
 }
 
 /// The numbers of a public key. Integers are unsigned, big-endian and without leading zeros. The
@@ -134,10 +120,6 @@ pub enum PublicParts {
         ml_dsa: Vec<u8>,
         traditional: Box<PublicParts>,
     },
-    Dsa {
-        group: DsaGroup,
-        value: Vec<u8>,
-    },
     Dh {
         prime: Vec<u8>,
         base: Vec<u8>,
@@ -162,7 +144,7 @@ impl PublicParts {
             | Self::MlKem { key, .. }
             | Self::SlhDsa { key, .. }
             | Self::Stateful { key, .. } => Some(key),
-            Self::Rsa { .. } | Self::Dsa { .. } | Self::Dh { .. } | Self::Composite { .. } => None,
+            Self::Rsa { .. } | Self::Dh { .. } | Self::Composite { .. } => None,
         }
     }
 }
@@ -221,10 +203,6 @@ pub enum PrivateParts {
         types: Vec<HssType>,
         /// The identifier of the top tree, its seed and the nodes that it keeps.
         key: Secret,
-    },
-    Dsa {
-        group: DsaGroup,
-        value: Secret,
     },
     Dh {
         prime: Vec<u8>,

@@ -31,10 +31,6 @@ pub enum Scheme {
     /// order. A verifier also accepts a shorter r || s, from which common leading zeros were
     /// removed: r and s must have equal lengths.
     Ecdsa,
-    /// DSA (FIPS 186-4, 4.6). The input is a digest of 20, 28, 32, 48 or 64 bytes. Another length
-    /// fails with `DataLenRange`. If the digest is longer than the subprime, only its leftmost bits
-    /// are used. The signature is r || s, each as long as the subprime.
-    Dsa,
     /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,
     /// Ed25519ctx or Ed25519ph (RFC 8032). The input is the message, or with `prehash` its SHA-512

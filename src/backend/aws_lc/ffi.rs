@@ -8,7 +8,6 @@
 mod cipher;
 mod dh;
 mod digest;
-mod dsa;
 mod ec;
 mod ed25519;
 #[cfg(feature = "fips")]
@@ -35,9 +34,8 @@ use jeton_secret::Secret;
 use crate::error::{Error, Result};
 
 pub(super) use cipher::{AeadCtx, CipherCtx, Mode, chacha20};
-pub(super) use dh::{is_prime, power, safe_prime};
+pub(super) use dh::{power, safe_prime};
 pub(super) use digest::{DigestCtx, hash};
-pub(super) use dsa::Dsa;
 pub(super) use ec::{EcKey, EcdsaSig};
 pub(super) use ed25519::{
     Input as Ed25519Input, ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_verify,

@@ -18,7 +18,7 @@ use crate::backend::api::{
 };
 use crate::error::Result;
 
-/// The stacks for elliptic curves, RSA, DSA and Diffie-Hellman. These computations need less than
+/// The stacks for elliptic curves, RSA and Diffie-Hellman. These computations need less than
 /// half of this size. This is also true without optimisation, and if the optimiser puts all code
 /// and curve tables into one function. The test `stacks` in `tests/crash/limits.rs` uses every type
 /// of key.

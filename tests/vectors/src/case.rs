@@ -57,7 +57,6 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
-    Dsa { p: Vec<u8>, q: Vec<u8>, g: Vec<u8>, y: Vec<u8> },
     Ec { curve: &'static Curve, point: Vec<u8> },
     MlDsa { set: String, key: Vec<u8> },
     Stateful { family: String, key: Vec<u8> },
@@ -73,9 +72,6 @@ pub enum Scheme {
         hash: String,
         mgf: String,
         salt_len: usize,
-    },
-    Dsa {
-        hash: String,
     },
     Ecdsa {
         hash: String,

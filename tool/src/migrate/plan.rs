@@ -60,7 +60,7 @@ const PRIVATE: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_UNWRAP_TEMPLATE, CKA_DERIVE_TEMPLATE,
     CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_PRIVATE_EXPONENT, CKA_PRIME_1, CKA_PRIME_2, CKA_EXPONENT_1,
     CKA_EXPONENT_2, CKA_COEFFICIENT,
-    CKA_EC_PARAMS, CKA_VALUE, CKA_SEED, CKA_PARAMETER_SET, CKA_PRIME, CKA_SUBPRIME, CKA_BASE,
+    CKA_EC_PARAMS, CKA_VALUE, CKA_SEED, CKA_PARAMETER_SET, CKA_PRIME, CKA_BASE,
 ];
 
 const SECRET: &[CK_ATTRIBUTE_TYPE] = &[
@@ -88,7 +88,6 @@ const SECRET_USAGES: &[CK_ATTRIBUTE_TYPE] =
 const COMPUTED: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_MODULUS_BITS,
     CKA_PRIME_BITS,
-    CKA_SUBPRIME_BITS,
     CKA_VALUE_BITS,
     CKA_VALUE_LEN,
     CKA_CHECK_VALUE,
@@ -110,7 +109,7 @@ impl Plan {
             CKO_PUBLIC_KEY => (&[STORAGE, KEY, PUBLIC, &PUBLIC_PARTS], PUBLIC_USAGES),
             CKO_PRIVATE_KEY => (&[STORAGE, KEY, PRIVATE], PRIVATE_USAGES),
             CKO_SECRET_KEY => (&[STORAGE, KEY, SECRET], SECRET_USAGES),
-            CKO_DOMAIN_PARAMETERS => (&[STORAGE, &[CKA_KEY_TYPE, CKA_PRIME, CKA_SUBPRIME, CKA_BASE]], &[]),
+            CKO_DOMAIN_PARAMETERS => (&[STORAGE, &[CKA_KEY_TYPE, CKA_PRIME, CKA_BASE]], &[]),
             CKO_TRUST => (&[STORAGE, TRUST], &[]),
             trust::CLASS => {
                 let mut plan = Self::of(&trust::standard(object))?;
@@ -124,6 +123,11 @@ impl Plan {
         match object.number(CKA_KEY_TYPE) {
             Some(CKK_GOSTR3410 | CKK_GOSTR3411 | CKK_GOST28147) => {
                 return Err("Jeton has no GOST keys".to_owned());
+            }
+            Some(CKK_DSA) => {
+                return Err(
+                    "DSA is obsolete, and Jeton has no DSA keys; generate a key of another type".to_owned()
+                );
             }
             Some(CKK_DES | CKK_DES2) => return Err("Jeton has no DES keys of 8 or 16 bytes".to_owned()),
             _ => {}

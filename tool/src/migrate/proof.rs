@@ -14,8 +14,6 @@ pub(super) use public::PublicKeys;
 pub(super) struct Prover<'a> {
     pub(super) session: &'a Session,
     pub(super) publics: &'a PublicKeys<'a>,
-    /// Whether the new token offers DSA.
-    pub(super) has_dsa: bool,
     /// Whether the policy of the new token is *strict*.
     pub(super) is_strict: bool,
 }

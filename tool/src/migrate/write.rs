@@ -36,12 +36,8 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     let session = module.open_session(slot, Access::ReadWrite)?;
     session.login(User::User, Some(&job.pin))?;
     let publics = PublicKeys::in_store(&job.objects);
-    let prover = Prover {
-        session: &session,
-        publics: &publics,
-        has_dsa: module.mechanism_info(slot, CKM_DSA).is_ok(),
-        is_strict: token_file::is_strict().unwrap_or(false),
-    };
+    let prover =
+        Prover { session: &session, publics: &publics, is_strict: token_file::is_strict().unwrap_or(false) };
     let mut lines = Vec::with_capacity(job.objects.len());
     let mut trusted = Vec::new();
     for object in &job.objects {
@@ -94,13 +90,6 @@ fn migrate(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Migrat
     let mut plan = Plan::of(object).map_err(Obstacle::Object)?;
     if prover.is_strict {
         plan.keep_one_role();
-    }
-    if plan.number(CKA_KEY_TYPE) == Some(CKK_DSA) && !prover.has_dsa {
-        return Err(Obstacle::Object(
-            "DSA is obsolete, and off in the configuration of Jeton: set `legacy = true` in `[mechanisms]`, under the \
-             policy `compatible`"
-                .to_owned(),
-        ));
     }
     let session = prover.session;
     let mut created = session.create_object(&plan.template);

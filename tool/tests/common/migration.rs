@@ -51,12 +51,6 @@ impl Migration {
         entries.find(object).expect("an object")
     }
 
-    /// Enables the mechanisms of obsolete keys.
-    pub fn allow_legacy(&self) {
-        let text = format!("{CHEAP}[mechanisms]\nlegacy = true\n");
-        fs::write(self.scratch.file("conf"), text).expect("a file");
-    }
-
     /// Returns a `jeton migrate` command with the PINs in the environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = jeton(["migrate".as_ref(), self.from.as_os_str()]);

@@ -116,8 +116,8 @@ impl Old {
         command
     }
 
-    /// Generates all keys, and adds a certificate and, where the module takes them, data objects
-    /// and a DSA key. Returns the numbers of objects and of private keys.
+    /// Generates all keys, and adds a certificate and, where the module takes them, data
+    /// objects. Returns the numbers of objects and of private keys.
     fn fill(&self) -> (usize, usize) {
         let (mut objects, mut pairs) = (0, 0);
         for (number, kind) in COMMON.iter().chain(&SOME).enumerate() {
@@ -159,24 +159,7 @@ impl Old {
                 pairs += 1;
             }
         }
-        if self.module == Known::SoftHsm2 && has("softhsm2-util") && self.import_dsa() {
-            objects += 2;
-            pairs += 1;
-        }
         (objects, pairs)
-    }
-
-    /// Imports a DSA key into the old token with softhsm2-util. Returns whether this succeeded.
-    fn import_dsa(&self) -> bool {
-        let file = |name| self.scratch.file(name);
-        let openssl = |arguments: &[&str]| succeed(Command::new("openssl").args(arguments));
-        openssl(&["dsaparam", "-out", &file("group"), "2048"]);
-        openssl(&["gendsa", "-out", &file("dsa"), &file("group")]);
-        openssl(&["pkcs8", "-topk8", "-nocrypt", "-in", &file("dsa"), "-out", &file("pkcs8")]);
-        let mut command = Command::new("softhsm2-util");
-        command.args(["--import", &file("pkcs8"), "--token", "old", "--pin", PIN, "--label", "dsa"]);
-        command.args(["--id", "5d", "--module"]).arg(self.module.library().expect("the module"));
-        run(command.envs(self.environment.clone())).0 == 0
     }
 
     /// Leaves a copy of the store if the environment asks for one.
@@ -186,14 +169,12 @@ impl Old {
         }
     }
 
-    /// Returns a copy of the store. Jeton accepts its obsolete keys.
+    /// Returns a copy of the store.
     pub fn migration(&self) -> Migration {
         let store = self.scratch.path().join("old");
-        let migration = match self.module {
+        match self.module {
             Known::Kryoptic => Migration::of_file(&store, "token.sql"),
             _ => Migration::of(&store),
-        };
-        migration.allow_legacy();
-        migration
+        }
     }
 }

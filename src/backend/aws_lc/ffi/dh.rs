@@ -1,4 +1,4 @@
-//! Powers modulo an odd number, primality tests, and safe primes. AWS-LC's `DH_*` functions are not
+//! Powers modulo an odd number, and safe primes. AWS-LC's `DH_*` functions are not
 //! used, because `backend/dh.rs` has the rules of Diffie-Hellman for both libraries.
 
 use std::ffi::c_int;
@@ -31,22 +31,6 @@ pub(crate) fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secr
     unsafe { to_padded(power.as_ptr(), &mut out) }?;
     Ok(out)
 }
-
-/// Tests whether an odd number is prime. A composite number that an attacker chose passes with a
-/// probability of at most 2^-128.
-pub(crate) fn is_prime(number: &[u8]) -> Result<bool> {
-    let (number, scratch, mut prime) = (Bignum::new(number)?, Scratch::new()?, 0);
-    // SAFETY: the number and the scratch memory are alive, and `prime` is ours. Null means no
-    // callback.
-    check("BN_primality_test", unsafe {
-        aws::BN_primality_test(&mut prime, number.as_ptr(), ROUNDS, scratch.0.as_ptr(), 1, ptr::null_mut())
-    })?;
-    Ok(prime == 1)
-}
-
-/// Rounds of Miller-Rabin for numbers that an attacker may have chosen (FIPS 186-4, table C.1:
-/// primes of 3072 bits without a Lucas test).
-const ROUNDS: c_int = 64;
 
 /// Generates a safe prime p of this size in bits: (p - 1) / 2 is prime too.
 pub(crate) fn safe_prime(bits: usize) -> Result<Vec<u8>> {
