@@ -23,6 +23,7 @@ pub mod office;
 pub mod peer;
 mod pins;
 mod policy;
+pub mod queue;
 mod refusals;
 pub mod rules;
 pub mod sandbox;
