@@ -29,6 +29,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::link::{Answer, Counted, Link, Question, Report, Source, Start, ToDoor, ToFront, ToWorker};
 use crate::peer::Peer;
+use crate::queue::Queue;
 use crate::rules::{Memory, Rules, Verdict};
 use crate::ticket::Tickets;
 use crate::worker::{CLOSE, GRACE, MEMORY};
@@ -123,7 +124,9 @@ struct State {
     /// The process for monitors.
     monitor: Option<Process>,
     /// The workers that have ended and whose records wait for the process that writes them.
-    ended: Vec<(Source, Link)>,
+    ended: Vec<(Source, Queue)>,
+    /// Whether such a process was started before.
+    had_writer: bool,
     /// Whether all workers have ended, so that no other records come.
     closes_audit: bool,
 }
@@ -164,8 +167,8 @@ struct Worker {
     asked: HashSet<u64>,
     verdict: Verdict,
     process: Process,
-    /// The end of its records, if there is an audit log: for this writer and for the next one.
-    records: Option<Link>,
+    /// Its records, if there is an audit log.
+    records: Option<Queue>,
     /// Its applications: the process that started each, and whether it allows no threads.
     applications: HashMap<Name, (Peer, bool)>,
     connections: usize,
@@ -216,7 +219,7 @@ impl Front {
         let (is_ending, last, connections, workers, clients, pins, failed) = Default::default();
         let (owners, refused) = Default::default();
         let (rules, runs) = (Arc::new(rules), Runs::new());
-        let (door, writer, monitor, ended, closes_audit) = Default::default();
+        let (door, writer, monitor, ended, had_writer, closes_audit) = Default::default();
         let state = State {
             rules,
             is_ending,
@@ -233,6 +236,7 @@ impl Front {
             writer,
             monitor,
             ended,
+            had_writer,
             closes_audit,
         };
         let places = Settings::places(&configuration).ok();
@@ -419,7 +423,7 @@ impl Front {
             key: self.tickets.key_of(&key.0),
             configuration: self.configuration.clone(),
         };
-        let (records, of_worker) = match self.has_audit.then(Link::pair).transpose() {
+        let (records, of_worker) = match self.has_audit.then(Queue::pair).transpose() {
             Ok(pair) => pair.unzip(),
             Err(error) => {
                 error!(client = key.0, %error, "no socket for the records of a client");
