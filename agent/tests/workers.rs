@@ -9,9 +9,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use authority::{Authority, serial};
-use common::peer::Peer;
+use common::peer::{Peer, encoded, frame, mechanism, template};
 use common::*;
-use jeton_agent_wire::Call;
+use jeton_agent_wire::call::Here;
+use jeton_agent_wire::{self as wire, Call, Request};
 use jeton_words::error::Error;
 use jeton_words::token::Function;
 
@@ -99,6 +100,67 @@ fn what_one_client_suffers_reaches_no_other() {
         }
         goes_on("while another client sends what is wrong");
     });
+    module.finalize().expect("a module");
+}
+
+/// Otherwise those that wait for a place to compute would keep it from all clients, also after
+/// their connections have ended.
+#[test]
+fn long_calls_of_one_client_hold_up_no_other_one() {
+    const CALLS: usize = 40;
+    let directory = &Directory::alone();
+    let (agent, module, _) = two_clients(directory, "", "");
+    let session = token::log_in(&module);
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let slot = module.slots(true).expect("slots")[0].0;
+    let with = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+    let generate = |session: &Session| {
+        session.generate_key_pair(&with, &[Attribute::number(CKA_MODULUS_BITS, 2048)], &[]).expect("a pair")
+    };
+    let bits = (4096 as CK_ULONG).to_ne_bytes();
+    let (public, private) = (template(&[(CKA_MODULUS_BITS, &bits)]), template(&[]));
+    let computes = |(mut peer, number): (Peer, u64)| {
+        let (mechanism, public, private) =
+            (mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), public.clone(), private.clone());
+        let call = Call::C_GenerateKeyPair { session: Here, mechanism, public, private };
+        let begin = Request::Calls { session: number, count: 1, object: 0, number: 2, generation: 0 };
+        let mut message = encoded(&begin);
+        wire::append(&call, &mut message).expect("a message");
+        peer.0.write_all(&frame(&message)).expect("the agent");
+        peer.0.set_nonblocking(true).expect("a socket");
+        peer
+    };
+    let calls: Vec<_> = (0..CALLS).map(|_| Peer::opened(directory, slot)).map(computes).collect();
+    let waits = |mut peer: &UnixStream| peer.read(&mut [0]).is_err();
+    generate(&session);
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("a signature begins");
+    session.sign(b"data", &mut [0; 64]).expect("a signature");
+    assert!(calls.iter().any(|peer| waits(&peer.0)), "the calls of the other client were first");
+    drop(calls);
+    session.close().expect("a session");
+    module.finalize().expect("a module");
+    assert!(agent.workers().len() == 2);
+}
+
+/// Otherwise no handle would be left below the limit for copies of keys that outlive a restart.
+#[test]
+fn a_handle_that_one_client_asks_for_moves_those_of_no_other_one() {
+    let directory = &Directory::alone();
+    let (_agent, module, _) = two_clients(directory, "", "");
+    let session = token::log_in(&module);
+    let slot = module.slots(true).expect("slots")[0].0;
+    let (mut peer, number) = Peer::opened(directory, slot);
+    let class = CKO_DATA.to_ne_bytes();
+    let template = template(&[(CKA_CLASS, &class)]);
+    let begin = Request::Calls { session: number, count: 1, object: 1 << 40, number: 2, generation: 0 };
+    let mut message = encoded(&begin);
+    let call = Call::C_CreateObject { session: Here, template };
+    wire::append(&call, &mut message).expect("a message");
+    peer.ask(&message).expect("an answer");
+    let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::flag(CKA_PRIVATE, false)];
+    let object = session.create_object(&template).expect("an object");
+    assert!(object.0 < 1 << 20, "{object:?}");
+    session.close().expect("a session");
     module.finalize().expect("a module");
 }
 
