@@ -41,9 +41,12 @@ use crate::file_lock::{self, Mode};
 
 mod last_line;
 pub(crate) mod syslog;
+mod written;
 
 use last_line::{EndFile, Last, hex};
 use syslog::Syslog;
+
+pub use written::Written;
 
 /// The largest number of records in the queue, and in one batch.
 const QUEUE: usize = 4096;
@@ -261,7 +264,10 @@ impl Audit {
 
     /// Queues a record for writing, or writes it if there is no thread.
     pub fn note(&self, record: Record) {
-        let time = now();
+        self.note_at(now(), record);
+    }
+
+    fn note_at(&self, time: Duration, record: Record) {
         let (writer, record) = match &self.0 {
             Way::Caller(writer) => (writer, (time, record)),
             Way::Process(send) => return send(&record),
@@ -277,14 +283,12 @@ impl Audit {
         writer.lock().unwrap_or_else(PoisonError::into_inner).take(&[record]);
     }
 
-    /// Writes records as one batch.
-    pub fn note_all(&self, records: Vec<Record>) {
+    /// Writes records with their times since 1970, as one batch if there is no thread.
+    pub fn note_all(&self, records: Vec<(Duration, Record)>) {
         let Way::Caller(writer) = &self.0 else {
-            return records.into_iter().for_each(|record| self.note(record));
+            return records.into_iter().for_each(|(time, record)| self.note_at(time, record));
         };
-        let time = now();
-        let batch: Vec<_> = records.into_iter().map(|record| (time, record)).collect();
-        writer.lock().unwrap_or_else(PoisonError::into_inner).take(&batch);
+        writer.lock().unwrap_or_else(PoisonError::into_inner).take(&records);
     }
 
     /// Waits until all records are written, and ends the thread.

@@ -21,6 +21,7 @@ mod pace;
 pub mod peer;
 mod pins;
 mod policy;
+pub mod queue;
 mod record_limit;
 mod request_memory;
 pub mod rules;

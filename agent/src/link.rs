@@ -10,10 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use jeton::functions::{PinMark, User};
 use jeton_agent_wire::Application;
 use jeton_words::token::Function;
-use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -197,8 +196,9 @@ fn merge<K: Copy + Eq + Hash, C: Copy + Default>(
 /// What the process that writes the audit log learns.
 #[derive(Serialize, Deserialize)]
 pub enum ToWriter {
-    /// The first packet: the text of the configuration.
-    Start(String),
+    /// The first packet: the text of the configuration, and whether another such process has
+    /// ended.
+    Start(String, bool),
     /// A worker. The packet has the socket from which its records come.
     Worker(Source),
     /// No other worker comes.
@@ -272,17 +272,6 @@ impl Link {
     /// Sends a message.
     pub fn send(&self, message: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         self.send_bytes(&encode(message)?, descriptor, SendFlags::empty())
-    }
-
-    /// Returns whether the other end is closed, and nothing waits that it has sent.
-    pub fn is_drained(&self) -> bool {
-        let waits = rustix::io::retry_on_intr(|| {
-            recv(&self.0, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT)
-        });
-        match waits {
-            Ok((_, len)) => len == 0,
-            Err(error) => error != Errno::AGAIN,
-        }
     }
 
     /// Receives a message and its descriptor. `None` if the other end is closed.

@@ -1,4 +1,4 @@
-//! What happens to the process of one client, and what it could do if it were taken over.
+//! What happens to the process of one client.
 
 #[path = "common/authority.rs"]
 mod authority;
@@ -7,125 +7,18 @@ mod common;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixDatagram;
 
 use authority::{Authority, serial};
-use common::peer::{Peer, Who};
+use common::peer::{Peer, encoded, frame, mechanism, template};
 use common::*;
-use jeton::audit::{LONGEST, Record};
-use jeton_agent::link::{Link, Source, Start, ToWriter};
-use jeton_agent::peer::{Peer as Client, Unit};
-use jeton_agent::rules::Rules;
-use jeton_agent::sandbox::{Confined, confine};
-use jeton_agent_wire::Call;
 use jeton_agent_wire::call::Here;
+use jeton_agent_wire::{self as wire, Call, Request};
 use jeton_words::error::Error;
 use jeton_words::token::Function;
-use serde_json::Value;
 
 /// The connections and the wrong messages of a client that wants to disturb another one.
 const CONNECTIONS: usize = 300;
 const WRONG: usize = 5_000;
-
-/// A process in place of a worker: the token that its rule names, another token, and the front.
-#[derive(Serialize, Deserialize)]
-struct Taken {
-    configuration: String,
-    serials: [String; 2],
-    tokens: PathBuf,
-    front: u32,
-    socket: PathBuf,
-    audit: PathBuf,
-}
-
-/// Not a test by itself: a worker that was taken over. Says what it could do.
-#[test]
-fn worker() {
-    let Some(role) = jeton_child::role::<Taken>() else { return };
-    let Taken { configuration, serials: [own, other], tokens, front, socket, audit } = role.expect("a role");
-    let rules = Rules::parse(&format!("[[client]]\ntokens = ['serial:{own}']")).expect("rules");
-    let peer = Client::User { uid: 1, groups: vec![], has_all_groups: true, unit: Unit::None, process: 1 };
-    let rule = rules.verdict(&peer).rule().cloned();
-    let start = Start { client: "uid 1".to_owned(), rule, key: [0; 32], configuration };
-    let Confined { tokens: seen, missing } = confine(&start).expect("a sandbox");
-    assert_eq!(seen, Some(vec![own.clone()]));
-    let mut could = missing;
-    let mut tries = |what: &str, done: bool| {
-        if done {
-            could.push(what.to_owned());
-        }
-    };
-    let file = |serial: &str| tokens.join(serial).join(serial).with_extension("jeton");
-    tries("not read its own token", File::open(file(&own)).is_err());
-    tries("not make a file beside it", fs::write(tokens.join(&own).join("new"), "").is_err());
-    tries("read another token", File::open(file(&other)).is_ok());
-    tries("remove another token", fs::remove_file(file(&other)).is_ok());
-    tries("list the tokens", fs::read_dir(&tokens).is_ok());
-    tries("make a file in the token directory", fs::write(tokens.join("new"), "").is_ok());
-    tries("write to the audit log", File::options().append(true).open(&audit).is_ok());
-    tries("read the audit log", File::open(&audit).is_ok());
-    tries("remove the audit log", fs::remove_file(&audit).is_ok());
-    tries("read a file of the host", fs::read("/etc/passwd").is_ok());
-    let front = Pid::from_raw(front as i32).expect("a process");
-    let mode = |bits| std::os::unix::fs::PermissionsExt::from_mode(bits);
-    tries("open another token to others", fs::set_permissions(file(&other), mode(0o666)).is_ok());
-    tries("give another token away", std::os::unix::fs::chown(file(&other), None, None).is_ok());
-    tries("make sockets", UnixStream::pair().is_ok());
-    // SAFETY: a child ends at once.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        process::exit(0);
-    }
-    tries("make a process", child > 0);
-    tries("not make a thread", thread::spawn(|| ()).join().is_err());
-    tries("stop the front", kill_process(front, Signal::STOP).is_ok());
-    tries("see the front", rustix::process::test_kill_process(front).is_ok());
-    tries("become a client", UnixStream::connect(&socket).is_ok());
-    tries("become an administrator", status(&socket).is_ok());
-    tries("connect to a host", std::net::TcpStream::connect("127.0.0.1:1").is_err_and(refused));
-    tries("start a program", Command::new("true").status().is_ok());
-    let own = File::open(file(&own)).expect("its own token");
-    // SAFETY: the call takes numbers.
-    let named = unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&own), libc::F_SETOWN, 1) };
-    tries("name another process for signals", named == 0);
-    // SAFETY: the call takes numbers, and reads nothing here.
-    let traced = unsafe { libc::ptrace(libc::PTRACE_ATTACH, front.as_raw_nonzero().get(), 0, 0) };
-    tries("trace the front", traced == 0);
-    jeton_child::say(&could);
-    // Without exec and signals, the harness could wait for ever.
-    process::exit(0);
-}
-
-/// Returns whether a host refused a connection, so that a process may connect.
-fn refused(error: std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::ConnectionRefused
-}
-
-#[test]
-fn a_worker_that_is_taken_over_reaches_its_own_token_only() {
-    let directory = &Directory::alone();
-    let (more, audit) = audited(directory);
-    let agent = &mut Agent::try_start(directory, "agent.socket", &more).expect("an agent");
-    let module = token::load(&parameters(directory));
-    let serials = ["one", "two"].map(|label| {
-        let slot = *module.slots(false).expect("slots").last().expect("a slot without a token");
-        initialise(&module, slot, label, SO_PIN, PIN).expect("a token");
-        let info = module.token_info(slot).expect("a token");
-        info.serial.trim().to_owned()
-    });
-    module.finalize().expect("a module");
-    let tokens = directory.join("tokens");
-    let configuration = fs::read_to_string(directory.join("jeton.toml")).expect("a file");
-    let (front, socket) = (agent.id(), agent.socket().to_owned());
-    let role = Taken { configuration, serials, tokens, front, socket, audit };
-    let mut child = Child::start(&mut jeton_child::of_test("worker", &role)).expect("a child");
-    let could: Vec<String> = child.hear(Duration::from_secs(30)).expect("what it could");
-    if could.iter().any(|what| what.contains("kernel")) {
-        return jeton_programs::skip("this kernel has no whole sandbox");
-    }
-    assert_eq!(could, Vec::<String>::new());
-    assert!(agent.runs());
-}
 
 /// An agent with two clients: this user, and a host with a certificate, which uses the module. The
 /// rule of this user, and the configuration, have these additions. Returns also the workers of
@@ -210,13 +103,65 @@ fn what_one_client_suffers_reaches_no_other() {
     module.finalize().expect("a module");
 }
 
-/// Returns the records of an audit log. Their numbers have no gap.
-fn records(audit: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(audit).expect("an audit log");
-    let whole = text.lines().take(text.matches('\n').count());
-    let all: Vec<Value> = whole.map(|line| serde_json::from_str(line).expect("a record")).collect();
-    assert!((1..).zip(&all).all(|(number, record)| record["number"] == number));
-    all
+/// Otherwise those that wait for a place to compute would keep it from all clients, also after
+/// their connections have ended.
+#[test]
+fn long_calls_of_one_client_hold_up_no_other_one() {
+    const CALLS: usize = 40;
+    let directory = &Directory::alone();
+    let (agent, module, _) = two_clients(directory, "", "");
+    let session = token::log_in(&module);
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let slot = module.slots(true).expect("slots")[0].0;
+    let with = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+    let generate = |session: &Session| {
+        session.generate_key_pair(&with, &[Attribute::number(CKA_MODULUS_BITS, 2048)], &[]).expect("a pair")
+    };
+    let bits = (4096 as CK_ULONG).to_ne_bytes();
+    let (public, private) = (template(&[(CKA_MODULUS_BITS, &bits)]), template(&[]));
+    let computes = |(mut peer, number): (Peer, u64)| {
+        let (mechanism, public, private) =
+            (mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), public.clone(), private.clone());
+        let call = Call::C_GenerateKeyPair { session: Here, mechanism, public, private };
+        let begin = Request::Calls { session: number, count: 1, object: 0, number: 2, generation: 0 };
+        let mut message = encoded(&begin);
+        wire::append(&call, &mut message).expect("a message");
+        peer.0.write_all(&frame(&message)).expect("the agent");
+        peer.0.set_nonblocking(true).expect("a socket");
+        peer
+    };
+    let calls: Vec<_> = (0..CALLS).map(|_| Peer::opened(directory, slot)).map(computes).collect();
+    let waits = |mut peer: &UnixStream| peer.read(&mut [0]).is_err();
+    generate(&session);
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("a signature begins");
+    session.sign(b"data", &mut [0; 64]).expect("a signature");
+    assert!(calls.iter().any(|peer| waits(&peer.0)), "the calls of the other client were first");
+    drop(calls);
+    session.close().expect("a session");
+    module.finalize().expect("a module");
+    assert!(agent.workers().len() == 2);
+}
+
+/// Otherwise no handle would be left below the limit for copies of keys that outlive a restart.
+#[test]
+fn a_handle_that_one_client_asks_for_moves_those_of_no_other_one() {
+    let directory = &Directory::alone();
+    let (_agent, module, _) = two_clients(directory, "", "");
+    let session = token::log_in(&module);
+    let slot = module.slots(true).expect("slots")[0].0;
+    let (mut peer, number) = Peer::opened(directory, slot);
+    let class = CKO_DATA.to_ne_bytes();
+    let template = template(&[(CKA_CLASS, &class)]);
+    let begin = Request::Calls { session: number, count: 1, object: 1 << 40, number: 2, generation: 0 };
+    let mut message = encoded(&begin);
+    let call = Call::C_CreateObject { session: Here, template };
+    wire::append(&call, &mut message).expect("a message");
+    peer.ask(&message).expect("an answer");
+    let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::flag(CKA_PRIVATE, false)];
+    let object = session.create_object(&template).expect("an object");
+    assert!(object.0 < 1 << 20, "{object:?}");
+    session.close().expect("a session");
+    module.finalize().expect("a module");
 }
 
 #[test]
@@ -258,135 +203,6 @@ fn a_client_that_is_refused_writes_few_records_and_hides_none_of_others() {
     assert!(refused.len() < 100, "{} records", refused.len());
     let counted: u64 = refused.iter().map(|record| record["more"].as_u64().unwrap_or(1)).sum();
     assert_eq!(counted, (CONNECTIONS * CALLS) as u64);
-}
-
-#[test]
-fn a_record_is_of_the_client_that_the_front_names() {
-    const RECORDS: usize = 200;
-    let directory = &Directory::new();
-    let (more, audit) = audited(directory);
-    let (link, other) = Link::pair().expect("a socket");
-    let mut writer = Command::new(PROGRAM);
-    let mut writer = writer.arg("writer").stdin(other).spawn().expect("the writer");
-    let configuration = format!("token-dir = '{}'\n{more}", directory.display());
-    link.send(&ToWriter::Start(configuration), None).expect("a message");
-    let worker = |number: u32| {
-        let (records, other) = Link::pair().expect("a socket");
-        let client = format!("uid {number}");
-        let source = Source { owner: client.clone(), client, process: number };
-        link.send(&ToWriter::Worker(source), Some(other.as_fd())).expect("a message");
-        records
-    };
-    let (taken, honest, idle) = (worker(1), worker(2), worker(3));
-    let record = |function, text: &str| Record {
-        function,
-        result: "Ok".to_owned(),
-        client: Some("uid 2".to_owned()),
-        process: Some(2),
-        previous: Some(text.to_owned()),
-        more: Some(7),
-        attributes: vec![text.to_owned()],
-        ..Record::default()
-    };
-    let send = |to: &Link, record: &Record| to.send(record, None).expect("a record");
-    // What is no record of a call, or too long, is left out.
-    send(&taken, &record("audit", "1000 records lost"));
-    send(&taken, &record("jeton", ""));
-    send(&taken, &record("C_Login", &"x".repeat(LONGEST)));
-    taken.send_bytes(&[0xff; 100], None, rustix::net::SendFlags::empty()).expect("bytes");
-    let (flooded, ends) = (&AtomicUsize::new(0), &AtomicBool::new(false));
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            while !ends.load(Ordering::Relaxed) {
-                send(&taken, &record("C_Sign", "x"));
-                flooded.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        let _ends = Ends(ends);
-        until("the flood does not begin", || flooded.load(Ordering::Relaxed) > 1000);
-        (0..RECORDS).for_each(|_| send(&honest, &record("C_Login", "y")));
-        let logins = || fs::read_to_string(&audit).expect("an audit log").matches("C_Login").count();
-        until("the records of a client wait for those of another one", || logins() == RECORDS);
-    });
-    drop((honest, idle));
-    link.send(&ToWriter::Stop, None).expect("a message");
-    assert!(writer.wait().expect("the writer").success());
-    let all = records(&audit);
-    let of = |number: u32| {
-        let of = format!("uid {number}");
-        all.iter().filter(move |record| record["client"] == of && record["process"] == number)
-    };
-    assert_eq!((of(1).count(), of(2).count()), (flooded.load(Ordering::Relaxed), RECORDS));
-    assert_eq!(all.len(), of(1).count() + of(2).count());
-    assert!(of(1).all(|record| record["function"] == "C_Sign"));
-    assert!(of(1).all(|record| record.get("previous").is_none() && record.get("more").is_none()));
-}
-
-#[test]
-fn records_wait_for_the_next_writer() {
-    let directory = &Directory::alone();
-    let (more, audit) = audited(directory);
-    let agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
-    token::make(&parameters(directory));
-    let module = token::load(&parameters(directory));
-    let session = token::log_in(&module);
-    let [first] = agent.parts("writer")[..] else { panic!("one writer") };
-    kill_process(Pid::from_raw(first as i32).expect("a process"), Signal::KILL).expect("a signal");
-    let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::flag(CKA_PRIVATE, false)];
-    for _ in 0..1000 {
-        session.create_object(&template).expect("an object");
-    }
-    let created = || fs::read_to_string(&audit).expect("a log").matches("\"C_CreateObject\"").count();
-    until("records are missing", || created() == 1000);
-    assert!(records(&audit).iter().all(|record| record["result"] == "Ok"));
-    session.close().expect("a session");
-    module.finalize().expect("a module");
-}
-
-/// The writer takes nothing from a worker that has ended, and ends too.
-#[test]
-fn records_of_a_worker_that_has_ended_wait_for_the_next_writer() {
-    const CALLS: usize = 30;
-    let directory = &Directory::new();
-    let (more, audit) = audited(directory);
-    let agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
-    let slot = make_token(directory);
-    let (mut peer, session) = Peer::opened(directory, slot);
-    let ends = |process: u32, signal| {
-        kill_process(Pid::from_raw(process.cast_signed()).expect("a process"), signal).expect("a signal");
-    };
-    let [writer] = agent.parts("writer")[..] else { panic!("one writer") };
-    ends(writer, Signal::STOP);
-    for _ in 0..CALLS {
-        assert_eq!(peer.login(session, Who::User, PIN).result(), Ok(()));
-        assert_eq!(peer.call(session, Call::C_Logout { session: Here }), Some(Ok(())));
-    }
-    let [worker] = agent.workers()[..] else { panic!("one worker") };
-    ends(worker, Signal::KILL);
-    until("the worker stays", || agent.workers().is_empty());
-    ends(writer, Signal::KILL);
-    let written = || fs::read_to_string(&audit).unwrap_or_default().matches("\"C_Logout\"").count();
-    until("records are lost", || written() == CALLS);
-}
-
-/// The writer is confined, and has its socket to the syslog.
-#[test]
-fn the_syslog_gets_the_records_of_clients_that_are_confined() {
-    let directory = &Directory::alone();
-    let path = directory.join("syslog");
-    let syslog = UnixDatagram::bind(&path).expect("a socket");
-    syslog.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
-    let (more, audit) = audited(directory);
-    let more = format!("{more}syslog = '{}'\n", path.display());
-    let _agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
-    make_token(directory);
-    let mut line = [0; LONGEST];
-    let len = syslog.recv(&mut line).expect("a line");
-    let line = String::from_utf8_lossy(&line[..len]);
-    assert!(line.contains("\"client\":\"uid ") && line.contains("\"C_InitToken\""), "{line}");
-    until("records are missing", || records(&audit).len() >= 3);
-    let missing = status(&socket(directory)).expect("a status").missing;
-    assert!(!missing.iter().any(|part| part.contains("syslog")), "{missing:?}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Front {
                     process.send(&ToDoor(section), passed);
                 }
             }
-            Part::Writer => self.begin_audit(&state, &mut process),
+            Part::Writer => self.begin_audit(&mut state, &mut process),
             Part::Monitor(_) => process.send(&ToMonitor::Listen, passed),
         }
         *part.place(&mut state) = Some(process);

@@ -10,6 +10,7 @@ use tracing::{error, warn};
 use super::process::Process;
 use super::{Front, State, Worker};
 use crate::link::{Link, Source, ToFront, ToWriter};
+use crate::queue::Queue;
 use crate::worker::CLOSE;
 
 /// The most workers that have ended and whose records wait for the process that writes them.
@@ -17,8 +18,9 @@ const MOST_ENDED: usize = 1024;
 
 impl Front {
     /// Tells a new process what to write, and whose records wait.
-    pub(super) fn begin_audit(&self, state: &State, writer: &mut Process) {
-        writer.send(&ToWriter::Start(self.configuration.clone()), None);
+    pub(super) fn begin_audit(&self, state: &mut State, writer: &mut Process) {
+        let follows = std::mem::replace(&mut state.had_writer, true);
+        writer.send(&ToWriter::Start(self.configuration.clone(), follows), None);
         let of_workers =
             state.workers.values().filter_map(|worker| Some((worker.source(), worker.records.as_ref()?)));
         for (source, records) in of_workers {
@@ -104,8 +106,8 @@ impl Worker {
     }
 }
 
-fn introduce(source: Source, records: &Link, writer: &mut Process) {
-    match records.descriptor().try_clone_to_owned() {
+fn introduce(source: Source, records: &Queue, writer: &mut Process) {
+    match records.try_clone() {
         Ok(socket) => writer.send(&ToWriter::Worker(source), Some(socket)),
         Err(error) => error!(client = source.client, %error, "no records of a client"),
     }

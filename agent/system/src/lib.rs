@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
@@ -115,14 +116,58 @@ pub fn keep_descriptors() -> io::Result<()> {
 pub fn take_no_descriptors(socket: &impl AsRawFd) -> bool {
     /// Not in libc yet.
     const SO_PASSRIGHTS: libc::c_int = 83;
-    let no: libc::c_int = 0;
+    set(socket, SO_PASSRIGHTS, 0).is_ok()
+}
+
+/// Makes the kernel note when each packet was sent to this socket.
+pub fn note_times(socket: &impl AsRawFd) -> io::Result<()> {
+    set(socket, libc::SO_TIMESTAMP, 1)
+}
+
+/// Makes [`look`] begin with the first packet of a socket.
+pub fn look_from_first(socket: &impl AsRawFd) -> io::Result<()> {
+    set(socket, libc::SO_PEEK_OFF, 0)
+}
+
+/// Looks at the next packet of a socket, after the one at which it looked last, and leaves it
+/// there. Of one that is longer than the buffer, each look sees a part. Returns the length of what
+/// is left of the packet, and the time when it was sent.
+pub fn look(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+    // Room for a header and a time. What else a peer sends has none.
+    let mut control = [0u64; 4];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: a structure of numbers and pointers, which may be zero.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: the kernel writes to `buffer` and `control`, which have these lengths.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel has set the length of `control`.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message).as_ref() };
+    let is_time = |header: &&libc::cmsghdr| {
+        (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMP)
+    };
+    let time = header.filter(is_time).and_then(|header| {
+        // SAFETY: a header of this type is followed by a time.
+        let time = unsafe { libc::CMSG_DATA(header).cast::<libc::timeval>().read_unaligned() };
+        let micros = u64::try_from(time.tv_usec).ok()?;
+        Some(Duration::from_secs(u64::try_from(time.tv_sec).ok()?) + Duration::from_micros(micros))
+    });
+    Ok((len, time))
+}
+
+/// Sets an option of a socket to a number.
+fn set(socket: &impl AsRawFd, option: libc::c_int, number: libc::c_int) -> io::Result<()> {
     // SAFETY: the kernel reads the number, which has this length.
     let outcome = unsafe {
-        let from = (&raw const no).cast();
+        let from = (&raw const number).cast();
         let len = size_of::<libc::c_int>() as libc::socklen_t;
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, from, len)
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, from, len)
     };
-    outcome == 0
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The first descriptor of a socket that systemd passes.

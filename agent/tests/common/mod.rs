@@ -27,6 +27,7 @@ pub use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHand
 pub use jeton_peers::{Known, PIN, SO_PIN, initialise};
 pub use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 pub use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A section of the configuration with PINs that take a fifth of a second, or longer.
@@ -250,6 +251,15 @@ impl Drop for Ends<'_> {
 pub fn audited(directory: &Path) -> (String, PathBuf) {
     let file = directory.join("audit.jsonl");
     (format!("[audit]\nfile = '{}'\n", file.display()), file)
+}
+
+/// Returns the records of an audit log. Their numbers have no gap.
+pub fn records(audit: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(audit).expect("an audit log");
+    let whole = text.lines().take(text.matches('\n').count());
+    let all: Vec<Value> = whole.map(|line| serde_json::from_str(line).expect("a record")).collect();
+    assert!((1..).zip(&all).all(|(number, record)| record["number"] == number));
+    all
 }
 
 /// Waits until something holds.

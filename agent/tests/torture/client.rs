@@ -32,6 +32,8 @@ const LONG: usize = 1_500_000;
 #[derive(Serialize, Deserialize)]
 pub struct Role {
     pub parameters: String,
+    /// The user that it becomes.
+    pub user: Option<u32>,
     /// Begins the labels of its objects.
     pub name: String,
     pub seed: u64,
@@ -102,6 +104,10 @@ fn check(is_right: bool, what: impl Into<String>) -> Result<(), Failed> {
 /// Works until the parent closes the input.
 pub fn work(role: Role) -> ! {
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    if let Some(user) = role.user {
+        // SAFETY: setuid(2) takes a number and has no other precondition.
+        assert_eq!(unsafe { libc::setuid(user) }, 0);
+    }
     let (clock, calls, codes, stop) = Default::default();
     let client = Arc::new(Client { role, module, clock, calls, codes, stop });
     let spawn = |work: fn(&Client)| {

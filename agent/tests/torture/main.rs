@@ -1,9 +1,10 @@
 //! Sixteen client processes use two agents on the same tokens through proxies, while connections,
-//! processes and the disk fail. Each client checks its answers (`client.rs`). The parent causes the
-//! faults, and checks the agents and what they stored.
+//! processes and the disk fail. For root they are those of four users. Each client checks its
+//! answers (`client.rs`). The parent causes the faults, and checks the agents and what they stored.
 //!
 //! `JETON_TORTURE_SEED` repeats a sequence of faults, `JETON_TORTURE_SECONDS` is the length of a
-//! run, and `JETON_TORTURE_FAULTS` chooses faults. The faults of processes and of the disk follow
+//! run, `JETON_TORTURE_CLIENTS` the number of clients, and `JETON_TORTURE_FAULTS` chooses faults.
+//! The faults of processes and of the disk follow
 //! from the seed. The moments at which they meet the calls do not.
 
 #[path = "../common/mod.rs"]
@@ -26,7 +27,10 @@ use jeton_child::{Random, UNLIMITED};
 use proxy::Proxy;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-const CLIENTS: usize = 16;
+/// The number of clients, if the variable does not say it.
+const CLIENTS: u64 = 16;
+/// The users of the clients, if root runs the test. Each is a client of the agents.
+const USERS: [u32; 4] = [65_531, 65_532, 65_533, 65_534];
 /// The length of a run in seconds, if the variable does not say it.
 const SECONDS: u64 = 60;
 /// The most milliseconds between two faults of processes.
@@ -35,9 +39,9 @@ const BETWEEN: u64 = 1_000;
 const LOOK: Duration = Duration::from_millis(500);
 /// An agent forgets a closed connection within this time, and ends within it.
 const GONE: Duration = Duration::from_secs(30);
-/// The memory in bytes that the rule gives to the clients.
+/// The memory in bytes that a rule gives for each 16 clients or fewer.
 const MEMORY: u64 = 16 << 20;
-/// The KiB by which the clients may let an agent grow.
+/// The KiB by which these may let an agent grow.
 const GROWTH: u64 = 64 << 10;
 
 /// What a process of this program does.
@@ -131,6 +135,10 @@ struct Torture {
     disk_fails: bool,
     point: Vec<u8>,
     cures: Vec<(Instant, Cure)>,
+    /// The users of the clients; `None` for that of the parent.
+    users: Vec<Option<u32>>,
+    /// The KiB by which an agent may grow.
+    growth: u64,
     objects: BTreeMap<String, Object>,
     counts: BTreeMap<String, u64>,
     /// What must not happen, by its text without numbers: how often, and the first text.
@@ -139,10 +147,8 @@ struct Torture {
 }
 
 fn run(can_mount: bool) {
-    let seconds = std::env::var("JETON_TORTURE_SECONDS");
-    let seconds = seconds.map_or(SECONDS, |text| text.parse().expect("a number of seconds"));
     let mut torture = Torture::prepare(can_mount);
-    torture.disturb(Duration::from_secs(seconds));
+    torture.disturb(Duration::from_secs(number("JETON_TORTURE_SECONDS", SECONDS)));
     torture.calm();
     torture.end_clients();
     torture.verify();
@@ -158,6 +164,11 @@ fn run(can_mount: bool) {
     assert!(torture.wrong.is_empty(), "{} wrongs", torture.wrong.len());
 }
 
+/// Returns the number in a variable, or the usual one.
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
+}
+
 /// Sends a signal to a process that has not been waited for.
 fn signal(process: u32, signal: Signal) {
     let process = Pid::from_raw(process as i32).expect("a process");
@@ -169,6 +180,11 @@ fn has_ended(process: u32) -> bool {
     let process = Pid::from_raw(process as i32).expect("a process");
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(process), options).expect("a child").is_some()
+}
+
+/// Sets the permissions of a file.
+fn permit(path: &Path, mode: u32) {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("a file");
 }
 
 fn after(milliseconds: u64) -> Instant {
@@ -194,9 +210,15 @@ impl Torture {
         let disk = can_mount.then(|| Disk::make(path)).flatten();
         let faults = Chosen::read(disk.is_some());
         println!("faults: {:?} {:?}", faults.network, faults.machine);
-        let user = rustix::process::getuid().as_raw();
-        let rules = format!("[[client]]\nuid = {user}\nmemory = {MEMORY}\n");
-        fs::write(path.join("rules.toml"), rules).expect("the rules");
+        let own = rustix::process::getuid();
+        let users = if own.is_root() { USERS.map(Some).to_vec() } else { vec![None] };
+        let clients = number("JETON_TORTURE_CLIENTS", CLIENTS);
+        let factor = clients.div_ceil(16);
+        let growth = factor * GROWTH * users.len() as u64;
+        let of_user = |user: u32| format!("[[client]]\nuid = {user}\nmemory = {}\n", factor * MEMORY);
+        let all = users.iter().copied().flatten().chain([own.as_raw()]);
+        fs::write(path.join("rules.toml"), all.map(of_user).collect::<String>()).expect("the rules");
+        permit(path, 0o755);
         let point = {
             let agent = Agent::start(path);
             token::make(&parameters_of(&[agent.socket().to_owned()]))
@@ -208,7 +230,7 @@ impl Torture {
             Host { agent: None, proxy, name, is_stopped: false, memory: 0, fitted: start }
         });
         let clients =
-            (0..CLIENTS).map(|_| Process { child: None, generation: 0, succeeded: start }).collect();
+            (0..clients).map(|_| Process { child: None, generation: 0, succeeded: start }).collect();
         let seed = random.below(u64::MAX);
         let (has_failed_disk, cures, objects, counts, wrong) = Default::default();
         let hosts = hosts.into();
@@ -225,13 +247,15 @@ impl Torture {
             faults,
             point,
             cures,
+            users,
+            growth,
             objects,
             counts,
             wrong,
             start,
         };
         (0..2).for_each(|at| torture.start_agent(at));
-        (0..CLIENTS).for_each(|at| torture.start_client(at));
+        (0..torture.clients.len()).for_each(|at| torture.start_client(at));
         torture
     }
 
@@ -261,6 +285,7 @@ impl Torture {
         }
         let name = format!("{}.agent", self.hosts[at].name);
         let mut command = Command::new(PROGRAM);
+        command.args(["--mode", "666"]);
         let log = File::options().append(true).create(true).open(self.log()).expect("a log");
         command.stderr(log);
         let Some(agent) = Agent::try_start_with(command, self.directory.path(), &name, "") else {
@@ -284,6 +309,7 @@ impl Torture {
         let labels = own.filter(|(_, object)| **object == Object::Exists).map(|(label, _)| label.clone());
         let role = client::Role {
             parameters: parameters_of(&sockets),
+            user: self.users[at % self.users.len()],
             name: format!("{owned}{}", process.generation),
             seed: self.seed ^ (at as u64) << 32 ^ (process.generation as u64) << 8,
             point: self.point.clone(),
@@ -309,7 +335,7 @@ impl Torture {
                 // Always the same draws, so that a seed always leads to the same faults.
                 let kinds = self.faults.machine.len() as u64;
                 let [kind, at, length, pause] =
-                    [kinds, CLIENTS as u64, 1_000, BETWEEN].map(|end| self.random.below(end));
+                    [kinds, self.clients.len() as u64, 1_000, BETWEEN].map(|end| self.random.below(end));
                 let _ = self.cause(self.faults.machine[kind as usize], at as usize, length);
                 next += Duration::from_millis(pause);
             }
@@ -414,7 +440,7 @@ impl Torture {
 
     /// Takes what the clients say, and replaces clients that ended by themselves.
     fn hear(&mut self) {
-        for at in 0..CLIENTS {
+        for at in 0..self.clients.len() {
             let Some(child) = &mut self.clients[at].child else { continue };
             let has_ended = has_ended(child.id());
             child.waiting().into_iter().for_each(|said| self.take(at, said));
@@ -476,8 +502,8 @@ impl Torture {
             if silent {
                 self.note("an agent does not tell its status".to_owned());
             }
-            if grown > GROWTH {
-                self.note(format!("an agent grew by {grown} KiB, at most {GROWTH} are right"));
+            if grown > self.growth {
+                self.note(format!("an agent grew by {grown} KiB, at most {} are right", self.growth));
             }
             let most = self.counts.entry("KiB by which an agent grew".to_owned()).or_default();
             *most = grown.max(*most);
@@ -506,7 +532,7 @@ impl Torture {
     /// Kills one half of the clients, and lets the others end in order. The agents must forget
     /// both.
     fn end_clients(&mut self) {
-        for at in 0..CLIENTS {
+        for at in 0..self.clients.len() {
             let Some(mut child) = self.clients[at].child.take() else { continue };
             if at % 2 == 0 {
                 self.kill_client(at, child);

@@ -1,4 +1,5 @@
-//! A proxy between the clients and an agent, on Unix sockets.
+//! A proxy between the clients and an agent, on Unix sockets. For the agent, each connection is one
+//! of the user of the client.
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
@@ -32,6 +33,7 @@ impl Proxy {
     /// Starts a proxy on this socket, in front of the agent on the other one.
     pub fn start(socket: &Path, agent: &Path, seed: u64, faults: &[Fault]) -> Self {
         let listener = UnixListener::bind(socket).expect("a socket");
+        crate::permit(socket, 0o666);
         let (is_calm, open, counts) = Default::default();
         let rules = Arc::new(Rules { faults: faults.to_vec(), is_calm, open, counts });
         let (own, agent) = (Arc::clone(&rules), agent.to_owned());
@@ -64,7 +66,7 @@ impl Rules {
     fn connect(&self, client: &UnixStream, agent: &Path, seed: u64) {
         self.open.fetch_add(1, Ordering::AcqRel);
         // Without an agent, the client sees that its connection is closed.
-        if let Ok(agent) = UnixStream::connect(agent) {
+        if let Ok(agent) = connect_as(client, agent) {
             thread::scope(|scope| {
                 scope.spawn(|| self.forward(client, &agent, Random::seeded(seed)));
                 self.forward(&agent, client, Random::seeded(seed | 1));
@@ -132,6 +134,25 @@ impl Rules {
             thread::sleep(Duration::from_millis(5).min(time));
         }
     }
+}
+
+/// Connects to the agent as the user at the other end of a connection.
+fn connect_as(client: &UnixStream, agent: &Path) -> std::io::Result<UnixStream> {
+    let user = rustix::net::sockopt::socket_peercred(client)?.uid.as_raw();
+    let own = rustix::process::getuid().as_raw();
+    if user == own {
+        return UnixStream::connect(agent);
+    }
+    become_in_thread(user);
+    let connected = UnixStream::connect(agent);
+    become_in_thread(own);
+    connected
+}
+
+/// Changes the effective user of this thread only: the C library would change that of all threads.
+fn become_in_thread(user: u32) {
+    // SAFETY: the call takes numbers; -1 changes nothing.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) }, 0);
 }
 
 fn milliseconds(random: &mut Random, below: u64) -> Duration {
