@@ -120,7 +120,7 @@ fn a_backup_needs_no_pin_and_its_service_cannot_open_it() {
     tool.ok("key generate --type ec:p256 --label www --id 01");
     let recipient = tool.ok("backup new-key backup.key");
     tool.write("recipients", recipient.trim().strip_prefix("Recipient: ").expect("a recipient"));
-    let unit = include_str!("../packaging/roles/jeton-backup@.service");
+    let unit = include_str!("../packaging/jeton-backup@.service");
     let line =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/jeton ")).expect("a command");
     let line = line.replace("/var/backups/jeton/", "").replace("/etc/jeton/backup-recipients", "recipients");
