@@ -351,6 +351,19 @@ fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
 }
 
 #[test]
+fn the_manual_page_has_all_options() {
+    let page = include_str!("../../tool/packaging/jeton-agent.8").replace('\\', "");
+    let help = Command::new(PROGRAM).arg("--help").output().expect("the agent");
+    let help = String::from_utf8(help.stdout).expect("text");
+    let words = help.split(|letter: char| letter != '-' && !letter.is_ascii_lowercase());
+    let options: std::collections::BTreeSet<_> = words.filter(|word| word.starts_with("--")).collect();
+    assert_eq!(options.len(), 12, "{options:?}");
+    for option in options {
+        assert!(page.contains(&format!("fB{option}fR")), "{option}");
+    }
+}
+
+#[test]
 fn a_check_says_what_is_wrong() {
     let directory = &Directory::new();
     let rules = directory.join("rules.toml");

@@ -161,6 +161,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
         "usr/share/jeton/roles/auditor.toml 644",
         "usr/share/jeton/roles/operator.toml 644",
         "usr/share/man/man1/jeton.1 644",
+        "usr/share/man/man8/jeton-agent.8 644",
         "usr/share/p11-kit/modules/jeton.module 644",
         "usr/share/zsh/site-functions/_jeton 644",
     ];
@@ -185,6 +186,18 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     assert!(!installed().iter().any(|file| file.contains("client_tls")));
     let kept = fs::read_to_string(root.join("etc/jeton/jeton.toml")).expect("a file");
     assert_eq!(kept, "[pin]\nretries = 3\n");
+}
+
+/// The pages of a package link to files beside its docs.
+#[test]
+fn a_package_has_the_files_that_its_pages_link_to() {
+    let scratch = Scratch::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/linked");
+    succeed(Command::new(script).arg(scratch.path()));
+    for file in ["SECURITY.md", "tool/packaging/windows.md", "conformance/fuzz/differences.tsv"] {
+        assert!(scratch.path().join(file).exists(), "{file}");
+    }
+    assert!(!scratch.path().join("docs").exists());
 }
 
 #[test]
