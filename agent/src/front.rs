@@ -767,8 +767,8 @@ impl State {
         let owner = worker.owner.clone();
         let now = |answer| vec![(asker, answer)];
         Some(match what {
-            Question::Try(token, _) | Question::Pin(token, _) if token.len() > MOST_SERIAL => return None,
-            Question::Try(token, user) => self.pins.begin(asker, &owner, token, user),
+            Question::Try(token, ..) | Question::Pin(token, _) if token.len() > MOST_SERIAL => return None,
+            Question::Try(token, user, mark) => self.pins.begin(asker, &owner, (token, user, mark)),
             Question::Run => self.runs.begin(asker, &owner),
             Question::Pin(token, mark) => match worker.verdict.rule()?.pin() {
                 Ok(pin) => self.pins.begin_own(Login { asker, owner, mark, pin }, token),
