@@ -47,8 +47,8 @@ fn worker() {
     let peer = Client::User { uid: 1, groups: vec![], has_all_groups: true, unit: Unit::None, process: 1 };
     let rule = rules.verdict(&peer).rule().cloned();
     let start = Start { client: "uid 1".to_owned(), rule, key: [0; 32], configuration };
-    let Confined { tokens: seen, missing } = confine(&start).expect("a sandbox");
-    assert_eq!(seen, Some(vec![own.clone()]));
+    let Confined { tokens: seen, missing, .. } = confine(&start).expect("a sandbox");
+    assert_eq!(seen.map(|seen| seen.serials), Some(vec![own.clone()]));
     let mut could = missing;
     let mut tries = |what: &str, done: bool| {
         if done {

@@ -7,7 +7,6 @@ use jeton_words::session::Access;
 use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 
 use super::audit::Call;
-use super::scan::finish;
 use super::session::role;
 use super::tokens::SlotToken;
 use super::{Module, Slot, Threads, Tokens, User};
@@ -206,7 +205,7 @@ impl Module {
         let mut slots = lock(&state.slots);
         slots.retain(|known| known.id != slot);
         slots.push(Slot { id: slot, token: Some(Arc::new(token)) });
-        finish(&mut slots);
+        state.finish(&mut slots);
         lock(&self.announced).insert(slot);
         Ok(())
     }
