@@ -11,7 +11,7 @@ use crate::client::Attribute;
 use crate::formats::SecretIdentity;
 use crate::{Cause, Error};
 
-use jeton::admin::backup::Problem;
+use jeton::admin::backup::{Fault, Problem};
 
 use jeton::config::{Format, PinRules};
 
@@ -164,14 +164,15 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
 
 fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
     move |problem| {
-        let reason = problem.to_string();
-        // The core has no type for the causes of a problem.
-        let cause = match reason.as_str() {
-            "the PIN is wrong" => Cause::WrongPin,
-            "the disk is full" => Cause::Device,
-            _ => Cause::Other,
+        let cause = match problem.fault {
+            Fault::Other => Cause::Other,
+            Fault::WrongPin => Cause::WrongPin,
+            Fault::Exists => Cause::Exists,
+            Fault::Damaged => Cause::Damaged,
+            Fault::NotPermitted => Cause::NotPermitted,
+            Fault::Device => Cause::Device,
         };
-        Error::TokenFile { what, cause, reason }
+        Error::TokenFile { what, cause, reason: problem.to_string() }
     }
 }
 
