@@ -97,7 +97,14 @@ fn a_service_and_its_administrator_use_one_token() {
 fn a_user_outside_the_group_cannot_read_a_shared_token() {
     let Some(shared) = Shared::new() else { return };
     shared.ok(ADMINISTRATOR, &["token", "init", "--label", "shared"]);
-    for command in [&["token", "list"][..], &["object", "list"], &["token", "init", "--test"]] {
+    for command in [
+        &["token", "list"][..],
+        &["token", "info"],
+        &["token", "rename", "--label", "other"],
+        &["token", "init", "--test"],
+        &["object", "list"],
+        &["pin", "reset", "--failures"],
+    ] {
         let (code, text) = run(&mut shared.command(STRANGER, command));
         let is_quiet = text.contains("Permission denied") && !text.contains("ERROR");
         assert!(code == 9 && is_quiet, "exit {code}\n{text}");
