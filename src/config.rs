@@ -8,6 +8,7 @@
 //! with raised privileges (setuid) ignores its environment and the files of the user. Then the file
 //! of the machine or the library parameters must name the token directory.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use tracing::{error, warn};
 use crate::audit::Audit;
 use crate::backend::{Provider, SHORTEST_RSA};
 use crate::error::{Error, Result};
-use crate::id::{KeyType, MechanismType, mechanism_flag as does};
+use crate::id::{KeyType, MechanismType, SlotId, mechanism_flag as does};
 use crate::mechanism::curve::{NAMED_CURVES, NamedCurve};
 use crate::mechanism::{self, Mechanism, MechanismRow, Standing};
 
@@ -62,11 +63,9 @@ const DESCRIPTORS: usize = 8;
 pub struct Settings {
     /// The directory of the token files.
     pub token_dir: PathBuf,
-    /// The serial numbers of the tokens that the module looks for; `None` for all tokens of the
-    /// directory. A process in a sandbox may be unable to list the directory. A flat token, which
-    /// has no directory of its own, is not found by its serial number. No configuration file sets
-    /// this.
-    pub tokens: Option<Vec<String>>,
+    /// The tokens that the module looks for; `None` for all tokens of the directory. A process in a
+    /// sandbox may be unable to list the directory. No configuration file sets this.
+    pub tokens: Option<Seen>,
     /// The most tokens that the module sees after it has made one; `None` for any number. No
     /// configuration file sets this.
     pub most_tokens: Option<usize>,
@@ -101,6 +100,16 @@ pub struct Settings {
     pub database: Option<DatabaseRules>,
     /// The audit log; `None` if it is not configured.
     pub audit: Option<Audit>,
+}
+
+/// The tokens of a directory that a module looks for.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Their serial numbers. A flat token, which has no directory of its own, is not found.
+    pub serials: Vec<String>,
+    /// The slots of all tokens of the directory, by serial number: a token has one slot for those
+    /// who see all tokens and for those who see some.
+    pub slots: HashMap<String, SlotId>,
 }
 
 /// The rules for PINs.

@@ -30,7 +30,7 @@ use tracing::{debug, error, info, warn};
 use crate::link::{Counted, Report, Source, Start, ToDoor, ToWorker};
 use crate::peer::Peer;
 use crate::queue::Queue;
-use crate::rules::{Memory, Rules, Verdict};
+use crate::rules::{Credentials, Memory, Rules, Verdict};
 use crate::ticket::Tickets;
 use crate::worker::{CLOSE, GRACE, MEMORY};
 use crate::{CONNECTION, ForEver, lock, notify};
@@ -490,7 +490,7 @@ impl Front {
     /// that would now be refused, or have another rule, end.
     pub fn reload(&self, path: Option<&Path>) -> Result<(), String> {
         let rules = Rules::read(path)?;
-        rules.faults().iter().for_each(|fault| error!("{fault}"));
+        rules.faults(Credentials::Given).iter().for_each(|fault| error!("{fault}"));
         let mut state = self.lock();
         let listen = |rules: &Rules| rules.tls.as_ref().map(|tls| tls.listen);
         if listen(&state.rules) != listen(&rules) {

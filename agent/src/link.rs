@@ -87,8 +87,8 @@ pub enum ToFront {
 /// What a worker asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// To try a PIN of this user of the token with this serial number.
-    Try(String, User),
+    /// To try a PIN of this user of the token with this serial number and mark of the PIN.
+    Try(String, User, PinMark),
     /// To run the KDF of a PIN.
     Run,
     /// The PIN of the rule's `login`, for the token with this serial number and mark of the PIN.

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
+use jeton::admin::layout;
 use jeton::config::Settings;
 use jeton::functions::Threads;
 use jeton_agent::door;
@@ -23,7 +24,7 @@ use jeton_agent::front::groups::Groups;
 use jeton_agent::link::{Link, ToFront, ToWorker};
 use jeton_agent::monitor;
 use jeton_agent::notify;
-use jeton_agent::rules::Rules;
+use jeton_agent::rules::{Credentials, Rules};
 use jeton_agent::sandbox::{self, Confined};
 use jeton_agent::ticket::Tickets;
 use jeton_agent::token_headers;
@@ -145,9 +146,10 @@ fn work() -> Result<(), String> {
     if records.is_some() {
         link.send(&ToFront::Taken, None).map_err(text)?;
     }
-    let Confined { tokens, missing } = sandbox::confine(&start)?;
+    let Confined { tokens, missing, unreadable } = sandbox::confine(&start)?;
     let worker = Worker::start(*start, tokens, records, Arc::clone(&link))
         .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
+    log_unreadable(unreadable);
     worker.office.tell(ToFront::Ready(missing));
     while let Ok(Some((message, socket))) = link.receive() {
         match (message, socket) {
@@ -191,7 +193,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if !rules.are_given() {
         eprintln!("jeton-agent: there is no file of rules: who may connect may do what the PINs allow");
     }
-    for fault in rules.faults() {
+    for fault in rules.faults(Credentials::Given) {
         eprintln!("jeton-agent: {fault}");
     }
     let address = rules.tls.as_ref().map(|tls| tls.listen);
@@ -199,6 +201,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let path = arguments.rules().map(Path::to_owned);
     // A wrong configuration is found now, and not by the first client.
     token_headers::ask(Duration::MAX).map_err(text)?;
+    log_unreadable(layout::unreadable(&tokens));
     let configuration = configuration()?;
     let groups = arguments.control_groups.then(Groups::open).transpose();
     let groups = groups.map_err(|error| format!("--control-groups: {error}"))?;
@@ -303,6 +306,14 @@ fn group(name: &str) -> Result<u32, String> {
     Ok(found.ok_or_else(|| format!("no group {name}"))?.gid.as_raw())
 }
 
+/// Logs the tokens that no client sees because the agent cannot read their files, as after a
+/// restore by root.
+fn log_unreadable(files: Vec<(PathBuf, io::Error)>) {
+    for (file, reason) in files {
+        tracing::error!(file = %file.display(), "no client sees this token: {reason}; it must belong to the agent's user");
+    }
+}
+
 /// Returns the text of the configuration.
 fn configuration() -> Result<String, String> {
     jeton::config::text().map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))
@@ -317,12 +328,17 @@ fn settings() -> Result<Settings, String> {
 /// Reads what the agent would read.
 fn check(arguments: &Arguments) -> Result<(), String> {
     let rules = Rules::read(arguments.rules())?;
-    let faults = rules.faults();
+    let has_credentials = std::env::var_os("CREDENTIALS_DIRECTORY").is_some();
+    let credentials = if has_credentials { Credentials::Given } else { Credentials::Absent };
+    let faults = rules.faults(credentials);
     if !faults.is_empty() {
         return Err(faults.join("; "));
     }
     settings()?;
-    let text = if rules.are_given() { "The rules are right." } else { "There are no rules." };
+    let mut text = if rules.are_given() { "The rules are right." } else { "There are no rules." }.to_owned();
+    for name in rules.credentials().filter(|_| !has_credentials) {
+        text += &format!("\nThe credential {name} was not read: only the service gets it (LoadCredential=).");
+    }
     printed(writeln!(io::stdout(), "{text}"))
 }
 

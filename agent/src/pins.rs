@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use jeton::error::{Error, Result};
-use jeton::functions::{Module, User};
+use jeton::functions::{Module, PinMark, User};
 use jeton::id::{SessionHandle, SlotId, session_state};
 use jeton_agent_wire::Call;
 use tracing::{error, warn};
@@ -15,13 +15,13 @@ use crate::ask_front::Grant;
 use crate::connection::Connection;
 use crate::link::{Answer, Outcome, Question};
 use crate::lock;
-use crate::wrong_pins::{MOST_WRONG, WRONG, Wrong};
+use crate::wrong_pins::{MOST_WRONG, Pin, WRONG, Wrong};
 
 /// A try of a PIN that runs.
 pub(crate) struct Try<'a> {
     grant: Grant<'a>,
     wrong: &'a Wrong,
-    key: (String, User),
+    key: Pin,
 }
 
 impl Try<'_> {
@@ -52,8 +52,9 @@ impl Connection<'_> {
     ) -> Result<Option<Try<'_>>> {
         let Some((slot, user)) = tried(module, session, call) else { return Ok(None) };
         let Ok(token) = module.token(slot) else { return Ok(None) };
-        let (key, wrong) = ((token.serial.clone(), user), &self.worker.wrong);
-        let grant = self.worker.office.ask(Question::Try(token.serial, user), || self.is_gone())?;
+        let (mark, wrong) = (mark(module, slot, user), &self.worker.wrong);
+        let key = (token.serial.clone(), user, mark);
+        let grant = self.worker.office.ask(Question::Try(token.serial, user, mark), || self.is_gone())?;
         if let Answer::Granted = grant.answer {
             return Ok(Some(Try { grant, wrong, key }));
         }
@@ -110,6 +111,11 @@ impl Connection<'_> {
             Err(error) => Err(format!("{error:?}")),
         }
     }
+}
+
+/// Returns the mark of a user's PIN. A PIN that is not set has one too.
+pub(crate) fn mark(module: &Module, slot: SlotId, user: User) -> PinMark {
+    module.pin_mark(slot, user).ok().flatten().unwrap_or_default()
 }
 
 /// Returns the slot of the token and the user whose PIN a call tries.

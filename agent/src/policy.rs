@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jeton::error::{Error, Result};
-use jeton::functions::{Module, User};
+use jeton::functions::{Module, PinMark, User};
 use jeton::id::{SessionHandle, SlotId, token_flag};
 use jeton_agent_wire::{Call, Malformed, Outcome};
 use jeton_words::bounded::MAX_ITEMS;
@@ -15,6 +15,7 @@ use tracing::{debug, error};
 use crate::application::{NONE, is_user, slot_of};
 use crate::connection::Connection;
 use crate::lock;
+use crate::pins::mark;
 use crate::rules::{Rule, fits};
 use crate::worker::Application;
 
@@ -70,7 +71,9 @@ impl Connection<'_> {
             result.0.truncate(MAX_ITEMS);
         }
         if let Outcome::C_GetTokenInfo { result, .. } = &mut outcome {
-            result.flags |= self.worker.wrong.flags(&result.serial);
+            let mark =
+                |user| slot.map_or_else(PinMark::default, |slot| mark(&application.module, slot, user));
+            result.flags |= self.worker.wrong.flags(&result.serial, mark);
         }
         let Some(rule) = self.rule() else { return Ok(outcome) };
         let module = &application.module;

@@ -41,6 +41,15 @@ struct File {
     tls: Option<tls::Section>,
 }
 
+/// Whether systemd gives this process the credentials of the service (`LoadCredential=`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Credentials {
+    /// This process is the service.
+    Given,
+    /// It is another one.
+    Absent,
+}
+
 /// What the rules say of a peer.
 #[derive(Clone)]
 pub enum Verdict {
@@ -163,9 +172,13 @@ impl Rules {
         self.is_given
     }
 
-    /// Returns what is wrong now, but does not stop the agent: it may serve other clients.
-    pub fn faults(&self) -> Vec<String> {
-        let of_rule = |rule: &Arc<Rule>| rule.login.as_ref().and_then(|_| rule.pin().err());
+    /// Returns what is wrong now, but does not stop the agent: it may serve other clients. A
+    /// process that is not the service has no credentials.
+    pub fn faults(&self, credentials: Credentials) -> Vec<String> {
+        let is_read = |login: &Login| credentials == Credentials::Given || login.pin_credential.is_none();
+        let of_rule = |rule: &Arc<Rule>| {
+            rule.login.as_ref().filter(|login| is_read(login)).and_then(|_| rule.pin().err())
+        };
         let pins = self.clients.iter().filter_map(of_rule);
         let pins = pins.map(|reason| format!("no PIN for a login by the agent: {reason}"));
         let certificates = self.clients.iter().filter_map(|rule| rule.certificate.as_ref());
@@ -174,6 +187,11 @@ impl Rules {
             certificates.map(|name| format!("certificate = {name:?}: without [tls] no other host connects"));
         let lists = self.tls.iter().flat_map(tls::Section::faults);
         pins.chain(certificates).chain(lists).collect()
+    }
+
+    /// Returns the names of the credentials with the PINs of logins.
+    pub fn credentials(&self) -> impl Iterator<Item = &str> {
+        self.clients.iter().filter_map(|rule| rule.login.as_ref()?.pin_credential.as_deref())
     }
 
     /// Returns whether a client could have this identity.
@@ -610,8 +628,20 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_not_the_service_misses_no_credential() {
+        let rules = Rules::parse("[[client]]\nlogin = { token = 'web', pin-credential = 'web-pin' }");
+        let rules = rules.expect("rules");
+        assert_eq!(rules.faults(Credentials::Absent), Vec::<String>::new());
+        assert!(rules.faults(Credentials::Given).iter().all(|fault| fault.contains("no PIN for a login")));
+        assert_eq!(rules.credentials().collect::<Vec<_>>(), ["web-pin"]);
+        let missing = Rules::parse("[[client]]\nlogin = { token = 'web', pin-file = '/none' }");
+        assert_eq!(missing.expect("rules").faults(Credentials::Absent).len(), 1);
+    }
+
+    #[test]
     fn a_certificate_in_a_rule_needs_a_section_for_other_hosts() {
-        let faults = Rules::parse("[[client]]\ncertificate = 'web.example'").expect("rules").faults();
+        let rules = Rules::parse("[[client]]\ncertificate = 'web.example'").expect("rules");
+        let faults = rules.faults(Credentials::Given);
         assert!(faults.len() == 1 && faults[0].contains("without [tls]"), "{faults:?}");
     }
 

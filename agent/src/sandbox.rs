@@ -2,11 +2,11 @@
 //! addresses, seccomp for system calls. Both hold before the first connection, and stay.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use jeton::admin::layout;
-use jeton::config::{Places, Settings};
+use jeton::config::{Places, Seen, Settings};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -24,10 +24,12 @@ const LANDLOCK: ABI = ABI::V6;
 
 /// What a worker is confined to.
 pub struct Confined {
-    /// The serial numbers of the tokens that it sees; `None` for all.
-    pub tokens: Option<Vec<String>>,
+    /// The tokens that it sees; `None` for all.
+    pub tokens: Option<Seen>,
     /// What is not in force.
     pub missing: Vec<String>,
+    /// The files of tokens that the agent cannot read, and why.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
 }
 
 /// Confines this process, which has one thread, to what its client needs.
@@ -35,6 +37,8 @@ pub fn confine(start: &Start) -> Result<Confined, String> {
     let wrong = |error| format!("the configuration is wrong: {error:?}; the log says why");
     let places = Settings::places(&start.configuration).map_err(wrong)?;
     let mut missing = Vec::new();
+    // Later, the directory cannot be listed.
+    let unreadable = layout::unreadable(&places.tokens);
     let (tokens, directories) = tokens(start, &places, &mut missing);
     let above_audit = above_audit(&places, &directories);
     if let Err(reason) = confine_files(&places, directories) {
@@ -47,12 +51,12 @@ pub fn confine(start: &Start) -> Result<Confined, String> {
     if let Err(reason) = confine_calls(needed, places.has_keyring) {
         missing.push(format!("system calls: {reason}"));
     }
-    Ok(Confined { tokens, missing })
+    Ok(Confined { tokens, missing, unreadable })
 }
 
 /// Returns the tokens that the rule of the client names, and the directories that have all that it
 /// may use. Their headers say which they are.
-fn tokens(start: &Start, places: &Places, missing: &mut Vec<String>) -> (Option<Vec<String>>, Vec<PathBuf>) {
+fn tokens(start: &Start, places: &Places, missing: &mut Vec<String>) -> (Option<Seen>, Vec<PathBuf>) {
     let all = (None, vec![places.tokens.clone()]);
     let Some(rule) = start.rule.as_ref().filter(|rule| rule.tokens.is_some()) else { return all };
     let listed = match layout::list(&places.tokens) {
@@ -62,6 +66,7 @@ fn tokens(start: &Start, places: &Places, missing: &mut Vec<String>) -> (Option<
             return all;
         }
     };
+    let slots = listed.iter().map(|token| (token.serial.clone(), token.slot)).collect();
     let seen = listed.into_iter().filter(|token| rule.sees_token(&token.serial, &token.label));
     let (mut serials, mut directories) = (Vec::new(), Vec::new());
     for token in seen {
@@ -75,7 +80,7 @@ fn tokens(start: &Start, places: &Places, missing: &mut Vec<String>) -> (Option<
         serials.push(token.serial);
         directories.push(directory);
     }
-    (Some(serials), directories)
+    (Some(Seen { serials, slots }), directories)
 }
 
 fn confine_files(places: &Places, directories: Vec<PathBuf>) -> Result<(), String> {

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jeton::audit::{Audit, Record};
-use jeton::config::Settings;
+use jeton::config::{Seen, Settings};
 use jeton::error::Error;
 use jeton::functions::{Module, Threads};
 use jeton::id::{SessionHandle, SlotId};
@@ -110,11 +110,11 @@ impl Application {
 }
 
 impl Worker {
-    /// Opens the tokens of the configuration, for a client: only those with these serial numbers,
-    /// if they are given. The audit log gets its records by the socket `records`.
+    /// Opens the tokens of the configuration, for a client: only these, if they are given. The
+    /// audit log gets its records by the socket `records`.
     pub fn start(
         start: Start,
-        tokens: Option<Vec<String>>,
+        tokens: Option<Seen>,
         records: Option<OwnedFd>,
         front: impl Front + 'static,
     ) -> Result<Arc<Self>, Error> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use jeton::functions::User;
+use jeton::functions::{PinMark, User};
 use jeton::id::token_flag;
 
 use crate::lock;
@@ -17,13 +17,16 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(600);
 /// Why a PIN of a rule is not tried.
 pub(crate) const WRONG: &str = "the PIN is wrong: it is not tried again";
 
-/// The wrong PINs of the client since the start of its worker, for `C_GetTokenInfo`: by the serial
-/// number of a token and the user whose PIN it is, and when the last one was.
+/// A user's PIN of the token with this serial number. Another PIN has another mark.
+pub(crate) type Pin = (String, User, PinMark);
+
+/// The wrong PINs of the client since the start of its worker, for `C_GetTokenInfo`: by the PIN,
+/// and when the last one was.
 #[derive(Default)]
-pub(crate) struct Wrong(Mutex<HashMap<(String, User), (usize, Instant)>>);
+pub(crate) struct Wrong(Mutex<HashMap<Pin, (usize, Instant)>>);
 
 impl Wrong {
-    pub(crate) fn note(&self, key: (String, User), count: impl FnOnce(usize) -> usize) {
+    pub(crate) fn note(&self, key: Pin, count: impl FnOnce(usize) -> usize) {
         let mut all = lock(&self.0);
         let (wrong, since) = all.entry(key).or_insert_with(|| (0, Instant::now()));
         if since.elapsed() > PAUSE {
@@ -37,9 +40,12 @@ impl Wrong {
     }
 
     /// Returns the flags of a token (`CKF_*`) that say how many tries the client has left.
-    pub(crate) fn flags(&self, serial: &str) -> u64 {
-        let all = lock(&self.0);
-        let of_user = |user, low, last, locked| match all.get(&(serial.to_owned(), user)) {
+    pub(crate) fn flags(&self, serial: &str, mark: impl Fn(User) -> PinMark) -> u64 {
+        if lock(&self.0).is_empty() {
+            return 0;
+        }
+        let pin = |user| (serial.to_owned(), user, mark(user));
+        let of_user = |user, low, last, locked| match lock(&self.0).get(&pin(user)) {
             Some((wrong, since)) if *wrong != 0 && since.elapsed() <= PAUSE => match MOST_WRONG - wrong {
                 0 => low | locked,
                 1 => low | last,
@@ -67,10 +73,12 @@ mod tests {
 
     #[test]
     fn a_refused_try_does_not_count() {
-        let (wrong, key) = (Wrong::default(), || ("serial".to_owned(), User::User));
+        let (wrong, key) = (Wrong::default(), || ("serial".to_owned(), User::User, [1; 16]));
         let one_more = |wrong: usize| MOST_WRONG.min(wrong + 1);
         (0..MOST_WRONG).for_each(|_| wrong.note(key(), one_more));
-        assert_ne!(wrong.flags("serial") & token_flag::USER_PIN_LOCKED, 0);
+        assert_ne!(wrong.flags("serial", |_| [1; 16]) & token_flag::USER_PIN_LOCKED, 0);
+        // The PIN was set again.
+        assert_eq!(wrong.flags("serial", |_| [2; 16]), 0);
         let Some(long_ago) = Instant::now().checked_sub(PAUSE + Duration::from_secs(1)) else { return };
         let since = |wrong: &Wrong| lock(&wrong.0)[&key()].1;
         let before = since(&wrong);

@@ -216,6 +216,13 @@ fn a_token_says_how_many_tries_the_client_has_left() {
     until("no new process", || Peer::connect(&directory).refusal().is_none());
     let (mut peer, session) = Peer::opened(&directory, slot);
     assert_eq!(peer.login(session, Who::User, PIN).result(), Err(Error::PinLocked));
+    // The SO sets the PIN again. The tries of the old PIN do not count.
+    assert_eq!(peer.login(session, Who::SecurityOfficer, SO_PIN).result(), Ok(()));
+    let init = Call::C_InitPIN { session: Here, pin: text(NEW_PIN) };
+    assert_eq!(peer.call(session, init), Some(Ok(())));
+    assert_eq!(peer.call(session, Call::C_Logout { session: Here }), Some(Ok(())));
+    assert_eq!(flags(&directory, slot) & of_user, 0);
+    assert_eq!(peer.login(session, Who::User, NEW_PIN).result(), Ok(()));
     assert!(agent.runs());
 }
 

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::peer::{Peer, encoded, frame};
 use common::*;
 use jeton_agent_wire::{Call, Request};
@@ -62,6 +64,74 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     let third = module.open_session(slot, Access::ReadOnly);
     assert_eq!(third.map(drop).map_err(|failure| failure.code), Err(CKR_SESSION_COUNT));
     module.finalize().expect("a module");
+}
+
+#[test]
+fn the_log_names_a_token_that_the_agent_cannot_read() {
+    if rustix::process::geteuid().is_root() {
+        return jeton_programs::skip("root reads every file");
+    }
+    let directory = &Directory::new();
+    let agent = Agent::start(directory);
+    make_token(directory);
+    drop(agent);
+    let set = |mode| {
+        for entry in fs::read_dir(directory.join("tokens")).expect("a directory") {
+            let path = entry.expect("a token").path();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its owner");
+        }
+    };
+    set(0);
+    let log = directory.join("log");
+    let mut command = Command::new(PROGRAM);
+    command.stderr(File::create(&log).expect("a file"));
+    let agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    let lines = || fs::read_to_string(&log).expect("a log").matches("no client sees this token").count();
+    assert_eq!(lines(), 1);
+    assert!(Peer::started(directory).is_served());
+    assert_eq!(lines(), 2);
+    drop(agent);
+    set(0o700);
+}
+
+/// A server opens its key as root, and a worker of another user goes on with the slot.
+#[test]
+fn a_token_has_one_slot_for_those_who_see_all_and_for_those_who_see_some() {
+    let directory = &Directory::alone();
+    let module = token::load_library();
+    // As after a migration or a restore: both tokens were the first one of their directory.
+    for label in ["one", "two"] {
+        let alone = directory.join(label);
+        fs::create_dir(&alone).expect("a directory");
+        let _agent = Agent::start(&alone);
+        module.initialize(Some(&parameters(&alone))).expect("an agent");
+        initialise(&module, module.slots(false).expect("slots")[0], label, SO_PIN, PIN).expect("a token");
+        module.finalize().expect("a module");
+    }
+    fs::create_dir(directory.join("tokens")).expect("a directory");
+    for label in ["one", "two"] {
+        for entry in fs::read_dir(directory.join(label).join("tokens")).expect("a directory") {
+            let entry = entry.expect("a token");
+            fs::rename(entry.path(), directory.join("tokens").join(entry.file_name())).expect("a token");
+        }
+    }
+    let seen = |rule: &str| {
+        write_rules(directory, &format!("[[client]]\n{rule}\n"));
+        let _agent = Agent::start(directory);
+        module.initialize(Some(&parameters(directory))).expect("an agent");
+        let label = |slot| (module.token_info(slot).expect("a token").label, slot);
+        let mut seen: Vec<_> = module.slots(true).expect("slots").into_iter().map(label).collect();
+        module.finalize().expect("a module");
+        // Without the free slot.
+        seen.retain(|(label, _)| !label.is_empty());
+        seen.sort();
+        seen
+    };
+    let all = seen("");
+    let labels: Vec<_> = all.iter().map(|(label, _)| label.as_str()).collect();
+    assert_eq!(labels, ["one", "two"]);
+    assert_eq!(seen("tokens = ['one']"), all[..1]);
+    assert_eq!(seen("tokens = ['two']"), all[1..]);
 }
 
 /// Each token is a directory. The limit is one of the client: also its next process keeps to it.

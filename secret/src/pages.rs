@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
@@ -226,17 +227,30 @@ impl Pages {
             self.locked += len;
         }
         if (outcome.is_err() || len < CHUNK) && !std::mem::replace(&mut self.unlocked_said, true) {
-            let reason = outcome.err().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let advice = advice(limit, outcome.err());
             error!(
                 limit,
                 locked = self.locked,
-                "not all secrets are locked in memory: some can be swapped out to disk{reason}. Jeton takes half of the \
-                 limit on locked memory (RLIMIT_MEMLOCK) and at most {MOST_LOCKED} bytes. Raise the limit to {} bytes \
-                 (ulimit -l; LimitMEMLOCK= of systemd; memlock in limits.conf)",
-                2 * MOST_LOCKED
+                "not all secrets are locked in memory: some can be swapped out to disk{advice}"
             );
         }
     }
+}
+
+/// Returns why memory is not locked under this limit, and what helps.
+fn advice(limit: u64, reason: Option<Errno>) -> String {
+    // mlock(2): with a limit, the kernel itself never returns EPERM.
+    if reason == Some(Errno::PERM) && limit > 0 {
+        return ": mlock(2) is forbidden, although the limit is high enough. A container forbids it without \
+                CAP_IPC_LOCK (systemd-nspawn --capability=CAP_IPC_LOCK)"
+            .to_owned();
+    }
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!(
+        "{reason}. Jeton takes half of the limit on locked memory (RLIMIT_MEMLOCK) and at most {MOST_LOCKED} bytes. \
+         Raise the limit to {} bytes (ulimit -l; LimitMEMLOCK= of systemd; memlock in limits.conf)",
+        2 * MOST_LOCKED
+    )
 }
 
 /// Returns the limit of the process on locked memory in bytes, or `u64::MAX` if there is no limit.
@@ -345,6 +359,14 @@ mod tests {
             assert!(bytes.iter().all(|byte| *byte == 0), "{len}");
             // SAFETY: taken with this class, and not used any more.
             unsafe { pages().give(class, block) };
+        }
+    }
+
+    #[test]
+    fn the_advice_is_another_one_where_the_limit_is_not_the_reason() {
+        assert!(advice(1 << 26, Some(Errno::PERM)).contains("CAP_IPC_LOCK"));
+        for (limit, reason) in [(0, Some(Errno::PERM)), (1 << 26, Some(Errno::NOMEM)), (1 << 16, None)] {
+            assert!(advice(limit, reason).contains("Raise the limit"), "{limit}");
         }
     }
 

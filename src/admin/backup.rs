@@ -38,22 +38,53 @@ const FRESH: &str = "new";
 
 /// The reason why a copy, a check, a restore or a move failed. Its text is for the user.
 #[derive(Debug)]
-pub struct Problem(pub(super) String);
+pub struct Problem {
+    text: String,
+    /// What has to change before it can succeed.
+    pub fault: Fault,
+}
+
+/// What has to change before work on a token can succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// None of the others.
+    Other,
+    /// The PIN is wrong.
+    WrongPin,
+    /// There is such a token already.
+    Exists,
+    /// The file is damaged or was altered.
+    Damaged,
+    /// The operating system does not permit it.
+    NotPermitted,
+    /// The store does not work, or the disk is full.
+    Device,
+}
+
+impl Problem {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), fault: Fault::Other }
+    }
+}
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        Self(match error {
-            Error::PinIncorrect => "the PIN is wrong".to_owned(),
-            Error::DeviceMemory => "the disk is full".to_owned(),
-            Error::TokenNotRecognized => "the file is not a token that this version knows".to_owned(),
-            other => format!("{other:?}; the log says why"),
-        })
+        let (fault, text) = match error {
+            Error::PinIncorrect => (Fault::WrongPin, "the PIN is wrong".to_owned()),
+            Error::DeviceMemory => (Fault::Device, "the disk is full".to_owned()),
+            Error::TokenNotRecognized => {
+                (Fault::Damaged, "the file is not a token that this version knows".to_owned())
+            }
+            Error::TokenWriteProtected => (Fault::NotPermitted, "the log says why".to_owned()),
+            other => (Fault::Device, format!("{other:?}; the log says why")),
+        };
+        Self { text, fault }
     }
 }
 
@@ -109,7 +140,7 @@ impl TokenFile {
     pub fn copy(&self) -> Outcome<Copy> {
         if self.token.settings.database.is_some() {
             let reason = "a token in a database is backed up with the tools of PostgreSQL";
-            return Err(Problem(reason.to_owned()));
+            return Err(Problem::new(reason.to_owned()));
         }
         let path = self.path.with_extension(COPY);
         let draft = Draft::create(path.clone()).map_err(failure(&path))?;
@@ -122,7 +153,7 @@ impl Copy {
     /// Writes a store that a backup contains into a new file below this token directory.
     pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Outcome<Self> {
         if !is_serial(serial.as_bytes()) {
-            return Err(Problem(format!("{serial:?} is not the serial number of a token")));
+            return Err(Problem::new(format!("{serial:?} is not the serial number of a token")));
         }
         let path = layout::path_of(directory, serial).with_extension(FRESH);
         let draft = Draft::create(path.clone()).map_err(failure(&path))?;
@@ -157,7 +188,7 @@ impl Copy {
         let facts = match how {
             Restore::AsItIs => {
                 if noted.is_some_and(|noted| noted > header.change) {
-                    return Err(Problem(
+                    return Err(Problem::new(
                         "the counter knows a later state of this token; restore it with a PIN, so that it gets a new state"
                             .to_owned(),
                     ));
@@ -198,11 +229,12 @@ pub(super) fn settings() -> Outcome<Arc<Settings>> {
 /// Returns the facts, if nothing is damaged.
 pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -> Outcome<Facts> {
     if !is_serial(header.serial.as_bytes()) {
-        return Err(Problem(format!("{:?} is not the serial number of a token", header.serial)));
+        return Err(Problem::new(format!("{:?} is not the serial number of a token", header.serial)));
     }
     let found = store.inspect(key)?;
     if !found.damage.is_empty() {
-        return Err(Problem(format!("the token is damaged: {}", found.damage.join("; "))));
+        let text = format!("the token is damaged: {}", found.damage.join("; "));
+        return Err(Problem { text, fault: Fault::Damaged });
     }
     Ok(Facts {
         serial: header.serial.clone(),
@@ -219,7 +251,7 @@ pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -
 fn unwrap(header: &Header, login: Login<'_>, settings: &Settings) -> Outcome<TokenKey> {
     let record = &header.pin(login.role).record;
     if record.is_empty() {
-        return Err(Problem("the user's PIN was never set".to_owned()));
+        return Err(Problem::new("the user's PIN was never set".to_owned()));
     }
     let sealing = match pin_record::sealing_id(record) {
         None => None,
@@ -227,7 +259,7 @@ fn unwrap(header: &Header, login: Login<'_>, settings: &Settings) -> Outcome<Tok
             let key = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
             let key = key.filter(|key| key.id() == needed);
             Some(key.ok_or_else(|| {
-                Problem(format!(
+                Problem::new(format!(
                     "no PIN opens this token without the sealing key {}; [store] sealing-key must name it",
                     sealing_key::text(needed)
                 ))
@@ -251,7 +283,7 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
             old.expect_same(&header.serial, &user)?;
             (header.user.record.clone(), wrap(Role::User, pin)?)
         }
-        None if facts.has_user_pin => return Err(Problem("the user's PIN is missing".to_owned())),
+        None if facts.has_user_pin => return Err(Problem::new("the user's PIN is missing".to_owned())),
         _ => Default::default(),
     };
     let rekey = Rekey {
@@ -288,19 +320,25 @@ pub(super) fn expect_free(directory: &Path, path: &Path, serial: &str, hint: &st
 }
 
 fn taken(file: &Path, serial: &str, hint: &str) -> Problem {
-    Problem(format!(
-        "{} is or was a token with the serial number {serial}: move it away first{hint}",
-        file.display()
-    ))
+    let file = file.display();
+    let text = format!("{file} is or was a token with the serial number {serial}: move it away first{hint}");
+    Problem { text, fault: Fault::Exists }
 }
 
 pub(super) fn failure(path: &Path) -> impl FnOnce(IoError) -> Problem {
     let path = path.to_owned();
     move |reason| {
+        let fault = match reason.kind() {
+            ErrorKind::StorageFull => Fault::Device,
+            ErrorKind::AlreadyExists => Fault::Exists,
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Fault::Damaged,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Fault::NotPermitted,
+            _ => Fault::Other,
+        };
         let reason = match reason.kind() {
             ErrorKind::StorageFull => "the disk is full".to_owned(),
             _ => reason.to_string(),
         };
-        Problem(format!("{}: {reason}", path.display()))
+        Problem { text: format!("{}: {reason}", path.display()), fault }
     }
 }

@@ -105,7 +105,7 @@ impl Stores {
     fn open() -> Outcome<Self> {
         let settings = settings()?;
         let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) else {
-            return Err(Problem("the configuration must name the database: [store] url".to_owned()));
+            return Err(Problem::new("the configuration must name the database: [store] url".to_owned()));
         };
         let (url, path) = (PathBuf::from(&rules.url), &settings.token_dir);
         SqliteStore::check_directory(path)?;
@@ -113,7 +113,7 @@ impl Stores {
         let directory = file::open_directory(path).map_err(failure(path))?;
         match directory.try_lock() {
             Ok(()) => Ok(Self { settings, server, url, _directory: directory }),
-            Err(TryLockError::WouldBlock) => Err(Problem("another process moves a token".to_owned())),
+            Err(TryLockError::WouldBlock) => Err(Problem::new("another process moves a token".to_owned())),
             Err(TryLockError::Error(reason)) => Err(failure(path)(reason)),
         }
     }
@@ -136,10 +136,12 @@ impl Stores {
         let (path, file, header) = only(found, "the token directory")?;
         let serial = serial_of(header)?;
         if self.server.list()?.iter().any(|header| header.serial == serial) {
-            return Err(Problem(format!("the database has a token with the serial number {serial}, too")));
+            return Err(Problem::new(format!(
+                "the database has a token with the serial number {serial}, too"
+            )));
         }
         if file.is_outdated()? {
-            return Err(Problem("the file has an older format: log in to the token once".to_owned()));
+            return Err(Problem::new("the file has an older format: log in to the token once".to_owned()));
         }
         let moving = path.with_extension(MOVING);
         let mut why = None;
@@ -184,7 +186,7 @@ impl Stores {
         let directory = &self.settings.token_dir;
         let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
         expect_free(directory, &path, &serial, "")?;
-        let (mut draft, mut done) = (Some(draft), Err(Problem("the database gave no token".to_owned())));
+        let (mut draft, mut done) = (Some(draft), Err(Problem::new("the database gave no token".to_owned())));
         let released = self.server.release(&serial, &fresh, &mut || {
             done = self.check_and_publish(draft.take(), &moving);
             done.as_ref().map(drop).map_err(|_| Error::DeviceError)
@@ -206,7 +208,7 @@ impl Stores {
 
     /// Checks a new file, and gives it the name of a complete copy.
     fn check_and_publish(&self, draft: Option<Draft>, moving: &Path) -> Outcome<Facts> {
-        let draft = draft.ok_or_else(|| Problem("the file was written twice".to_owned()))?;
+        let draft = draft.ok_or_else(|| Problem::new("the file was written twice".to_owned()))?;
         let facts = self.check(&Detached::open(draft.path())?)?;
         let mode = permissions::mode_in(&self.settings.token_dir);
         let set = mode.and_then(|mode| draft.set_mode(mode));
@@ -218,7 +220,7 @@ impl Stores {
     fn check(&self, copy: &Detached) -> Outcome<Facts> {
         let facts = facts(copy, &copy.header()?, None)?;
         match self.counter(&facts.serial).map(|counter| counter.read()).transpose()? {
-            Some(noted) if noted > Change(facts.state) => Err(Problem(
+            Some(noted) if noted > Change(facts.state) => Err(Problem::new(
                 "the counter of this host knows a later state of the token: it was rolled back".to_owned(),
             )),
             _ => Ok(facts),
@@ -241,10 +243,12 @@ impl Stores {
         match self.finish(moving).map(|finished| finished.map(|(_, now)| now)) {
             Ok(None) => reason,
             Ok(Some(Destination::Directory)) => {
-                Problem(format!("{reason}; the token is in the token directory"))
+                Problem::new(format!("{reason}; the token is in the token directory"))
             }
-            Ok(Some(Destination::Database)) => Problem(format!("{reason}; the token is in the database")),
-            Err(other) => Problem(format!(
+            Ok(Some(Destination::Database)) => {
+                Problem::new(format!("{reason}; the token is in the database"))
+            }
+            Err(other) => Problem::new(format!(
                 "{reason}; the token is complete in {}, and cannot be used now ({other}): run this command again",
                 moving.display()
             )),
@@ -307,8 +311,8 @@ fn summary_of(header: &Header) -> Facts {
 fn only<T>(mut found: Vec<T>, place: &str) -> Outcome<T> {
     match (found.pop(), found.len()) {
         (Some(token), 0) => Ok(token),
-        (None, _) => Err(Problem(format!("no such token in {place}"))),
-        _ => Err(Problem(format!("several tokens of {place} fit; choose one with --serial"))),
+        (None, _) => Err(Problem::new(format!("no such token in {place}"))),
+        _ => Err(Problem::new(format!("several tokens of {place} fit; choose one with --serial"))),
     }
 }
 
@@ -316,7 +320,7 @@ fn only<T>(mut found: Vec<T>, place: &str) -> Outcome<T> {
 fn serial_of(header: Header) -> Outcome<String> {
     match header.serial {
         serial if store::is_serial(serial.as_bytes()) => Ok(serial),
-        serial => Err(Problem(format!("{serial:?} is not the serial number of a token"))),
+        serial => Err(Problem::new(format!("{serial:?} is not the serial number of a token"))),
     }
 }
 

@@ -206,7 +206,7 @@ impl Module {
         let mut slots = lock(&state.slots);
         slots.retain(|known| known.id != slot);
         slots.push(Slot { id: slot, token: Some(Arc::new(token)) });
-        finish(&mut slots);
+        state.finish(&mut slots);
         lock(&self.announced).insert(slot);
         Ok(())
     }

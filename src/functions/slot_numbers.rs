@@ -7,7 +7,7 @@ use super::tokens::SlotToken;
 use super::{ListGuard, Slot, Tokens};
 use crate::error::Result;
 use crate::id::SlotId;
-use crate::store::Header;
+use crate::store::{Header, source};
 use crate::sync::lock;
 
 impl Tokens {
@@ -22,41 +22,43 @@ impl Tokens {
         if headers.is_empty() && !slots.is_empty() {
             return Ok(());
         }
-        add(&mut slots, &headers);
+        self.add(&mut slots, &headers);
         Ok(())
     }
 
     fn has_token(&self) -> bool {
         lock(&self.slots).iter().any(|slot| slot.token.is_some())
     }
-}
 
-fn add(slots: &mut Vec<Slot>, headers: &[Header]) {
-    let known: HashSet<_> =
-        slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial.clone())).collect();
-    let mut taken: HashSet<_> =
-        slots.iter().filter(|slot| slot.token.is_some()).map(|slot| slot.id).collect();
-    for header in headers.iter().filter(|header| !known.contains(&header.serial)) {
-        // If another token has the slot that this token asks for, it gets the next free one.
-        let wanted = SlotId(header.slot);
-        let id = if taken.contains(&wanted) { next_free(slots) } else { wanted };
-        taken.insert(id);
-        slots.push(Slot { id, token: Some(Arc::new(SlotToken::new(id, header))) });
+    fn add(&self, slots: &mut Vec<Slot>, headers: &[Header]) {
+        let known: HashSet<_> =
+            slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial.clone())).collect();
+        let new = headers.iter().filter(|header| !known.contains(&header.serial));
+        let given = |header: &Header| Some(*self.settings.tokens.as_ref()?.slots.get(&header.serial)?);
+        let (placed, others): (Vec<_>, Vec<_>) = new.partition(|header| given(header).is_some());
+        let with_token = slots.iter().filter(|slot| slot.token.is_some()).map(|slot| slot.id);
+        let ids = source::slots(with_token.chain(self.of_all()).collect(), others.iter().copied());
+        let placed = placed.into_iter().filter_map(|header| Some((header, given(header)?)));
+        for (header, id) in placed.chain(others.iter().copied().zip(ids)) {
+            slots.push(Slot { id, token: Some(Arc::new(SlotToken::new(id, header))) });
+        }
+        self.finish(slots);
     }
-    finish(slots);
-}
 
-/// Sorts the slots, and makes sure that the last one has no token.
-pub(super) fn finish(slots: &mut Vec<Slot>) {
-    slots.sort_by_key(|slot| (slot.id, slot.token.is_none()));
-    // Another process may have initialised the token in a slot that is empty here.
-    slots.dedup_by_key(|slot| slot.id);
-    slots.sort_by_key(|slot| (slot.token.is_none(), slot.id));
-    if slots.iter().all(|slot| slot.token.is_some()) {
-        slots.push(Slot { id: next_free(slots), token: None });
+    /// Returns the slots of all tokens of the directory, if the module sees only some.
+    fn of_all(&self) -> impl Iterator<Item = SlotId> {
+        self.settings.tokens.iter().flat_map(|seen| seen.slots.values().copied())
     }
-}
 
-fn next_free(slots: &[Slot]) -> SlotId {
-    SlotId(slots.iter().map(|slot| slot.id.0 + 1).max().unwrap_or(0))
+    /// Sorts the slots, and makes sure that the last one has no token.
+    pub(super) fn finish(&self, slots: &mut Vec<Slot>) {
+        slots.sort_by_key(|slot| (slot.id, slot.token.is_none()));
+        // Another process may have initialised the token in a slot that is empty here.
+        slots.dedup_by_key(|slot| slot.id);
+        slots.sort_by_key(|slot| (slot.token.is_none(), slot.id));
+        if slots.iter().all(|slot| slot.token.is_some()) {
+            let id = source::next_free(slots.iter().map(|slot| slot.id).chain(self.of_all()));
+            slots.push(Slot { id, token: None });
+        }
+    }
 }

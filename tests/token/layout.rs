@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use jeton::admin::layout::{self, Listed};
-use jeton::config::Settings;
+use jeton::config::{Seen, Settings};
 use jeton::functions::Threads;
 
 use crate::files::{beside, tokens};
@@ -140,7 +140,8 @@ fn tokens_are_listed_by_their_headers_and_chosen_by_their_serial_numbers() {
     // A sandbox forbids to list the directory. For root this mode forbids nothing.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o311)).expect("its owner");
     let unknown = ["0000000000000000", "../0000000000000000", ""].map(str::to_owned);
-    settings.tokens = Some(unknown.into_iter().chain([listed[1].serial.clone(), flat.serial]).collect());
+    let serials = unknown.into_iter().chain([listed[1].serial.clone(), flat.serial]).collect();
+    settings.tokens = Some(Seen { serials, ..Seen::default() });
     let module = Functions::new();
     module.initialize_with(settings).expect("a module");
     let [slot] = tokens(&module)[..] else { panic!("{:?}", tokens(&module)) };

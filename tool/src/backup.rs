@@ -20,6 +20,7 @@ use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
 use crate::{Cause, Error, certificate_list};
 
 pub use age::{Identity, Reader, Recipient};
+use protection::unread;
 pub use protection::{
     Keys, Protection, SHORTEST_PASSPHRASE, identity, identity_file, new_identity, read_identity, read_keys,
     recipient_line, recipient_of,
@@ -129,7 +130,7 @@ impl Opened {
         let list = match header.list {
             Some(length) if length <= LONGEST_LIST => {
                 let mut list = NamedTempFile::new().map_err(Error::io(std::env::temp_dir()))?;
-                std::io::copy(&mut (&mut content).take(length), &mut list).map_err(Error::io(name))?;
+                std::io::copy(&mut (&mut content).take(length), &mut list).map_err(unread(name))?;
                 Some(list)
             }
             Some(_) => return Err(damaged("the list of issued certificates is too long")),
@@ -220,7 +221,7 @@ fn line(header: &Header) -> Result<Vec<u8>, Error> {
 
 fn read_line(name: &Path, content: &mut impl BufRead) -> Result<Vec<u8>, Error> {
     let mut line = Vec::new();
-    content.take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(Error::io(name))?;
+    content.take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(unread(name))?;
     Ok(line)
 }
 

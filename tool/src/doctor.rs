@@ -356,8 +356,7 @@ fn directory_permissions(path: &Path, data: &Metadata, sharing: Sharing) -> Opti
     let right = match sharing {
         Sharing::Group => mode & !0o002 | 0o2000,
         Sharing::Unknown => mode & !0o002,
-        Sharing::Owner if lacks_setgid => mode & !0o022,
-        Sharing::Owner => mode & !0o002,
+        Sharing::Owner => mode & !0o077,
     };
     let remedy = match sharing {
         Sharing::Group if mode & 0o002 == 0 => format!("chmod g+s {}", quoted(path)),

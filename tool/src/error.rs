@@ -183,6 +183,10 @@ pub enum Error {
     Usage(String),
 }
 
+/// The end of the message about a token that the module does not recognise.
+pub const DAMAGED: &str = ": the token is not initialised, or damaged; `jeton doctor` says more, for the agent as its user: \
+    runuser -u jeton -- env JETON_DIR=/var/lib/jeton/agent jeton doctor";
+
 impl Error {
     /// Returns a function for `map_err` that adds this path.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
@@ -205,6 +209,7 @@ impl Error {
             CKR_ATTRIBUTE_VALUE_INVALID | CKR_MECHANISM_INVALID | CKR_TEMPLATE_INCONSISTENT => {
                 "; `jeton mechanisms` lists what is allowed, and the log at level warn what a policy refuses"
             }
+            CKR_TOKEN_NOT_RECOGNIZED => DAMAGED,
             CKR_DEVICE_MEMORY => ": the disk is full; make room, and the next write works",
             CKR_TOKEN_WRITE_PROTECTED => {
                 ": this user may not write to the token; `jeton doctor` names the file and the command that mends it"

@@ -11,7 +11,7 @@ use crate::client::Attribute;
 use crate::formats::SecretIdentity;
 use crate::{Cause, Error};
 
-use jeton::admin::backup::Problem;
+use jeton::admin::backup::{Fault, Problem};
 
 use jeton::config::{Format, PinRules};
 
@@ -38,7 +38,8 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
         }
     }
     match found.len() {
-        0 => Err(Error::Caused(Cause::NotFound, "no such token in the configured store".to_owned())),
+        0 => Err(unreadable()
+            .unwrap_or(Error::Caused(Cause::NotFound, "no such token in the configured store".to_owned()))),
         1 => Ok(found.remove(0)),
         _ => Err(Error::Failed("several tokens fit; choose one with --serial".to_owned())),
     }
@@ -77,7 +78,14 @@ pub fn info(token: &TokenFile) -> Result<Info, Error> {
 
 /// Opens all tokens of the configured directory or database that can be opened.
 pub fn all() -> Result<Vec<TokenFile>, Error> {
-    Ok(TokenFile::all(None).map_err(core("open the tokens"))?.0)
+    Ok(TokenFile::all(None).map_err(unopened)?.0)
+}
+
+/// Returns why the tokens cannot be opened. At the default level, the log names no directory that
+/// another user keeps from this one.
+fn unopened(error: jeton::error::Error) -> Error {
+    let directory = directory().ok().and_then(|directory| refused(&directory));
+    directory.unwrap_or_else(|| core("open the tokens")(error))
 }
 
 /// Like [`all`], after a module has opened the same files, so that its log has the reasons. Also
@@ -85,7 +93,7 @@ pub fn all() -> Result<Vec<TokenFile>, Error> {
 /// the only ones.
 pub fn all_again() -> Result<(Vec<TokenFile>, Option<Error>), Error> {
     let all = TokenFile::all(Some("log = { level = 'off' }"));
-    let (tokens, files) = all.map_err(core("open the tokens"))?;
+    let (tokens, files) = all.map_err(unopened)?;
     let damaged = files
         .iter()
         .find(|path| refused(path).is_none())
@@ -164,14 +172,15 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
 
 fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
     move |problem| {
-        let reason = problem.to_string();
-        // The core has no type for the causes of a problem.
-        let cause = match reason.as_str() {
-            "the PIN is wrong" => Cause::WrongPin,
-            "the disk is full" => Cause::Device,
-            _ => Cause::Other,
+        let cause = match problem.fault {
+            Fault::Other => Cause::Other,
+            Fault::WrongPin => Cause::WrongPin,
+            Fault::Exists => Cause::Exists,
+            Fault::Damaged => Cause::Damaged,
+            Fault::NotPermitted => Cause::NotPermitted,
+            Fault::Device => Cause::Device,
         };
-        Error::TokenFile { what, cause, reason }
+        Error::TokenFile { what, cause, reason: problem.to_string() }
     }
 }
 
@@ -343,6 +352,7 @@ fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
             Core::UserPinNotInitialized => "the user's PIN was never set".to_owned(),
             Core::DeviceMemory => "the disk is full".to_owned(),
             Core::TokenWriteProtected => "the file is read-only".to_owned(),
+            Core::TokenNotRecognized => "it is damaged; `jeton doctor` says more".to_owned(),
             Core::GeneralError => "the log says why".to_owned(),
             other => format!("{other:?}; the log says why"),
         };
@@ -352,6 +362,7 @@ fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
             Core::PinLenRange => Cause::Refused,
             Core::UserPinNotInitialized => Cause::NotFound,
             Core::TokenWriteProtected => Cause::NotPermitted,
+            Core::TokenNotRecognized => Cause::Damaged,
             _ => Cause::Device,
         };
         Error::TokenFile { what, cause, reason }

@@ -134,6 +134,7 @@ fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
             let mut command = tool.command_in("other", &format!("backup {verb} bad --identity identity"));
             let (code, text) = run(&mut command);
             assert!(code > 0 && code != 2 && !text.contains("panicked"), "{what}: exit {code}: {text}");
+            assert!(code == 8 || !what.starts_with("cut"), "{what}: exit {code}: {text}");
         }
         assert!(tool.files("other").is_empty(), "{what}");
     };
@@ -308,7 +309,8 @@ fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
     tool.back_up("backup");
     tool.ok("key generate --type aes:256 --label third");
     // The original token prevents the restore.
-    refused(&mut tool.command(RESTORE), "move it away first, or restore with a new serial number");
+    let taken = fails(4, &mut tool.command(RESTORE));
+    says(taken, "move it away first, or restore with a new serial number");
     fs::rename(tool.file("tokens"), tool.file("old")).expect("a directory");
     // The state of the backup is older than the counter.
     refused(&mut tool.command(&format!("{RESTORE} --as-it-is")), "the counter knows a later state");

@@ -72,7 +72,7 @@ fn wrong_permissions_are_found_and_mended_and_those_of_a_group_are_sound() {
     assert_eq!(all.len(), 2);
     assert_eq!(all[1]["remedy"], format!("chmod 600 {}", token));
     tool.mends();
-    assert_eq!(fs::metadata(tool.tokens()).expect("a directory").mode() & 0o777, 0o755);
+    assert_eq!(fs::metadata(tool.tokens()).expect("a directory").mode() & 0o777, 0o700);
     // The weaker way is no finding, since the administrator chose it.
     let note = format!("note: {}: a member of its group can end each process", tool.tokens());
     let notes = || {

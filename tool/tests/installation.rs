@@ -97,7 +97,14 @@ fn a_service_and_its_administrator_use_one_token() {
 fn a_user_outside_the_group_cannot_read_a_shared_token() {
     let Some(shared) = Shared::new() else { return };
     shared.ok(ADMINISTRATOR, &["token", "init", "--label", "shared"]);
-    for command in [&["token", "list"][..], &["object", "list"], &["token", "init", "--test"]] {
+    for command in [
+        &["token", "list"][..],
+        &["token", "info"],
+        &["token", "rename", "--label", "other"],
+        &["token", "init", "--test"],
+        &["object", "list"],
+        &["pin", "reset", "--failures"],
+    ] {
         let (code, text) = run(&mut shared.command(STRANGER, command));
         let is_quiet = text.contains("Permission denied") && !text.contains("ERROR");
         assert!(code == 9 && is_quiet, "exit {code}\n{text}");
@@ -145,6 +152,8 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
         "usr/lib/systemd/system/jeton-agent.socket 644",
         "usr/lib/systemd/system/jeton-agent@.service 644",
         "usr/lib/systemd/system/jeton-agent@.socket 644",
+        "usr/lib/systemd/system/jeton-backup@.service 644",
+        "usr/lib/systemd/system/jeton-backup@.timer 644",
         "usr/lib/systemd/system/jeton-crl@.service 644",
         "usr/lib/systemd/system/jeton-crl@.timer 644",
         "usr/lib/tmpfiles.d/jeton.conf 644",
@@ -157,9 +166,9 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
         "usr/share/jeton/monitor/jeton.rules.yml 644",
         "usr/share/jeton/roles/application.toml 644",
         "usr/share/jeton/roles/auditor.toml 644",
-        "usr/share/jeton/roles/jeton-backup@.service 644",
         "usr/share/jeton/roles/operator.toml 644",
         "usr/share/man/man1/jeton.1 644",
+        "usr/share/man/man8/jeton-agent.8 644",
         "usr/share/p11-kit/modules/jeton.module 644",
         "usr/share/zsh/site-functions/_jeton 644",
     ];
@@ -184,6 +193,18 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     assert!(!installed().iter().any(|file| file.contains("client_tls")));
     let kept = fs::read_to_string(root.join("etc/jeton/jeton.toml")).expect("a file");
     assert_eq!(kept, "[pin]\nretries = 3\n");
+}
+
+/// The pages of a package link to files beside its docs.
+#[test]
+fn a_package_has_the_files_that_its_pages_link_to() {
+    let scratch = Scratch::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/linked");
+    succeed(Command::new(script).arg(scratch.path()));
+    for file in ["SECURITY.md", "tool/packaging/windows.md", "conformance/fuzz/differences.tsv"] {
+        assert!(scratch.path().join(file).exists(), "{file}");
+    }
+    assert!(!scratch.path().join("docs").exists());
 }
 
 #[test]

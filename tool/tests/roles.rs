@@ -86,7 +86,7 @@ fn an_operator_makes_and_removes_keys_and_uses_none() {
     role.may("object delete --label new --yes");
     role.may("object import message --label note");
     role.may("pin change --new-pin 87654321");
-    role.may("pin unblock --new-pin 87654321");
+    says(role.may("pin unblock --new-pin 87654321"), "at the agent");
     says(role.may("inventory --login"), "www");
     role.may_not(&USES);
     role.may_not(&["token init --token mine --label erased --yes"]);
@@ -112,6 +112,22 @@ fn an_application_uses_keys_and_changes_none() {
     ]);
 }
 
+/// `pin reset` and others work on files. The user of the client has other tokens than the agent.
+#[test]
+fn a_command_for_files_is_refused_for_the_tokens_of_the_agent() {
+    let (Some(tool), Some(client)) = (Tool::new(), peer(Known::JetonAgent)) else { return };
+    let refused = |command: &mut Command| {
+        let text = fails(9, command.env_remove("JETON_DIR"));
+        says(text, "runuser -u jeton -- env -u JETON_MODULE JETON_DIR=/var/lib/jeton/agent jeton");
+    };
+    for line in ["pin reset --failures", "token rename --label other", "token info", "backup create backup"] {
+        refused(tool.command(line).env("JETON_MODULE", &client));
+    }
+    refused(&mut tool.command("token delete --token mine --yes --module jeton-agent"));
+    // The files that the variable names are those of the caller's choice.
+    succeed(tool.command("token info").env("JETON_MODULE", &client));
+}
+
 /// The command of the service makes a backup without a PIN, which only the key of the recipients
 /// opens.
 #[test]
@@ -120,7 +136,7 @@ fn a_backup_needs_no_pin_and_its_service_cannot_open_it() {
     tool.ok("key generate --type ec:p256 --label www --id 01");
     let recipient = tool.ok("backup new-key backup.key");
     tool.write("recipients", recipient.trim().strip_prefix("Recipient: ").expect("a recipient"));
-    let unit = include_str!("../packaging/roles/jeton-backup@.service");
+    let unit = include_str!("../packaging/jeton-backup@.service");
     let line =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/jeton ")).expect("a command");
     let line = line.replace("/var/backups/jeton/", "").replace("/etc/jeton/backup-recipients", "recipients");

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use tracing::{debug, error, warn};
 
-use super::arrivals::MOST_CONNECTIONS;
-use super::counts::{Answers, Asker, Login};
+use super::owner_queues::MOST_CONNECTIONS;
+use super::pin_tries::{Answers, Asker, Login};
 use super::{Front, State, WORKER, Worker, leave};
 use crate::link::{Answer, Link, Question, ToFront, ToWorker};
 use crate::lock;
@@ -124,8 +124,8 @@ impl State {
         let owner = worker.owner.clone();
         let now = |answer| vec![(asker, answer)];
         Some(match what {
-            Question::Try(token, _) | Question::Pin(token, _) if token.len() > MOST_SERIAL => return None,
-            Question::Try(token, user) => self.pins.begin(asker, &owner, token, user),
+            Question::Try(token, ..) | Question::Pin(token, _) if token.len() > MOST_SERIAL => return None,
+            Question::Try(token, user, mark) => self.pins.begin(asker, &owner, (token, user, mark)),
             Question::Run => self.runs.begin(asker, &owner),
             Question::Pin(token, mark) => match worker.verdict.rule()?.pin() {
                 Ok(pin) => self.pins.begin_own(Login { asker, owner, mark, pin }, token),

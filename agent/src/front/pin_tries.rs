@@ -66,11 +66,13 @@ impl Tries {
     }
 }
 
-/// The tries of all clients: by the name of an owner, the serial number of a token, and the user
-/// whose PIN it is.
+/// A PIN: the serial number of its token, its user, and its mark. A new PIN has its own tries.
+pub(super) type Pin = (String, User, PinMark);
+
+/// The tries of all clients, by the name of an owner and the PIN.
 #[derive(Default)]
 pub(super) struct Pins {
-    clients: HashMap<String, HashMap<(String, User), Tries>>,
+    clients: HashMap<String, HashMap<Pin, Tries>>,
     /// The logins with PINs of rules, by the owner and the token.
     own: HashMap<(String, String), Own>,
     /// The PINs of rules that were wrong for a token while the user's PIN has this mark. No other
@@ -78,7 +80,8 @@ pub(super) struct Pins {
     wrong: HashMap<String, Wrong>,
 }
 
-/// The most tokens that are counted for a client, and of which the agent tries PINs of rules.
+/// The most PINs that are counted for a client, and the most tokens of which the agent tries PINs
+/// of rules.
 const MOST_TOKENS: usize = 4096;
 
 /// The logins of an owner with PINs of rules to a token. Many sessions that open at once try a PIN
@@ -115,16 +118,15 @@ impl Own {
 }
 
 impl Pins {
-    fn tries(&mut self, client: &str, token: String, user: User) -> Option<&mut Tries> {
-        let tokens = self.clients.entry(client.to_owned()).or_default();
-        let key = (token, user);
-        (tokens.len() < MOST_TOKENS || tokens.contains_key(&key)).then(|| tokens.entry(key).or_default())
+    fn tries(&mut self, client: &str, pin: Pin) -> Option<&mut Tries> {
+        let pins = self.clients.entry(client.to_owned()).or_default();
+        (pins.len() < MOST_TOKENS || pins.contains_key(&pin)).then(|| pins.entry(pin).or_default())
     }
 
     /// A client wants to try a PIN.
-    pub(super) fn begin(&mut self, asker: Asker, client: &str, token: String, user: User) -> Answers {
+    pub(super) fn begin(&mut self, asker: Asker, client: &str, pin: Pin) -> Answers {
         let mut answers = Vec::new();
-        let Some(tries) = self.tries(client, token, user) else { return vec![(asker, Answer::Refused)] };
+        let Some(tries) = self.tries(client, pin) else { return vec![(asker, Answer::Refused)] };
         tries.waiting.push_back(asker);
         tries.settle(&mut answers);
         answers
@@ -138,7 +140,8 @@ impl Pins {
             tries.settle(&mut answers);
             tries.wrong < MOST_WRONG
         };
-        let is_left = self.tries(&login.owner, token.clone(), User::User).is_some_and(is_left);
+        let pin = (token.clone(), User::User, login.mark);
+        let is_left = self.tries(&login.owner, pin).is_some_and(is_left);
         if !is_left {
             answers.push((login.asker, Answer::NoPin("no try is left for ten minutes".to_owned())));
             return answers;
@@ -164,13 +167,13 @@ impl Pins {
         self.clients.values().flat_map(HashMap::values).any(Tries::has_wrong)
     }
 
-    /// Forgets the tokens of which no try runs, waits or counts.
+    /// Forgets the PINs of which no try runs, waits or counts.
     pub(super) fn forget(&mut self) {
-        self.clients.retain(|_, tokens| {
-            tokens.retain(|_, tries| {
+        self.clients.retain(|_, pins| {
+            pins.retain(|_, tries| {
                 tries.has_wrong() || !tries.running.is_empty() || !tries.waiting.is_empty()
             });
-            !tokens.is_empty()
+            !pins.is_empty()
         });
     }
 
@@ -205,7 +208,7 @@ impl Pins {
                     Some(_) => {}
                     None => {
                         let tries = self.clients.entry(owner.clone()).or_default();
-                        tries.entry((token.clone(), User::User)).or_default().end(None);
+                        tries.entry((token.clone(), User::User, login.mark)).or_default().end(None);
                     }
                 }
             }
@@ -354,7 +357,8 @@ mod tests {
     #[test]
     fn a_try_counts_until_it_turns_out_right() {
         let mut pins = Pins::default();
-        let begin = |pins: &mut Pins, asker| pins.begin(asker, "one", "0123".to_owned(), User::User);
+        let pin = |mark| ("0123".to_owned(), User::User, [mark; 16]);
+        let begin = |pins: &mut Pins, asker| pins.begin(asker, "one", pin(1));
         for question in 0..7 {
             let answers = begin(&mut pins, (1, question));
             assert_eq!(answers.len(), usize::from(question < 5), "{question}");
@@ -365,8 +369,11 @@ mod tests {
         // A worker that dies has used its tries.
         assert!(pins.end(|(worker, _)| *worker == 1, None).is_empty());
         assert!(matches!(begin(&mut pins, (2, 0))[..], [((2, 0), Answer::Refused)]));
-        let other = pins.begin((2, 1), "two", "0123".to_owned(), User::User);
+        let other = pins.begin((2, 1), "two", pin(1));
         assert!(matches!(other[..], [((2, 1), Answer::Granted)]));
+        // The PIN was set again: the tries of the old one do not count.
+        let new = pins.begin((2, 2), "one", pin(2));
+        assert!(matches!(new[..], [((2, 2), Answer::Granted)]));
     }
 
     #[test]
@@ -374,15 +381,16 @@ mod tests {
         let mut pins = Pins::default();
         let tokens = ["right", "wrong", "running"];
         for (question, token) in (0..).zip(tokens) {
-            assert_eq!(pins.begin((1, question), "one", token.to_owned(), User::User).len(), 1);
+            let pin = (token.to_owned(), User::User, [1; 16]);
+            assert_eq!(pins.begin((1, question), "one", pin).len(), 1);
         }
-        pins.begin((2, 0), "two", "right".to_owned(), User::User);
+        pins.begin((2, 0), "two", ("right".to_owned(), User::User, [1; 16]));
         for (asker, outcome) in [((1, 0), Outcome::Right), ((1, 1), Outcome::Wrong), ((2, 0), Outcome::Right)]
         {
             pins.end(|of| *of == asker, Some(outcome));
         }
         pins.forget();
-        let mut left: Vec<_> = pins.clients["one"].keys().map(|(token, _)| token.as_str()).collect();
+        let mut left: Vec<_> = pins.clients["one"].keys().map(|(token, ..)| token.as_str()).collect();
         left.sort_unstable();
         assert_eq!((left, pins.clients.len()), (vec!["running", "wrong"], 1));
     }

@@ -4,9 +4,13 @@ use super::*;
 
 pub const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
+pub fn load_library() -> Module {
+    Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module")
+}
+
 /// Loads the client module, and connects to an agent.
 pub fn load(parameters: &str) -> Module {
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    let module = load_library();
     module.initialize(Some(parameters)).expect("an agent");
     module
 }

@@ -89,7 +89,7 @@ impl TokenDirectory {
     /// Returns the configured directory. Fails with `DeviceError` if every user may write to it.
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         SqliteStore::check_directory(&settings.token_dir)?;
-        let only = settings.tokens.clone();
+        let only = settings.tokens.as_ref().map(|seen| seen.serials.clone());
         Ok(Self { only, ..Self::new(&settings.token_dir, settings.open_tokens) })
     }
 

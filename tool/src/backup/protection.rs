@@ -1,7 +1,7 @@
 //! The encryption of backups, and the files with keys for it.
 
 use std::fs::File;
-use std::io::{BufRead, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -100,9 +100,20 @@ fn explain(name: &Path, failure: Failure) -> Error {
             format!("its passphrase costs 2^{required} blocks of scrypt; 2^{} are allowed", age::MOST_WORK),
         ),
         Failure::Crypto => (Cause::Other, "AWS-LC failed".to_owned()),
-        Failure::Io(error) => return Error::io(name)(error),
+        Failure::Io(error) => return unread(name)(error),
     };
     Error::Caused(cause, format!("{}: {text}", name.display()))
+}
+
+/// Returns a function for `map_err` that makes the error of a backup that cannot be read. What is
+/// missing or altered is damage.
+pub fn unread(name: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| match error.kind() {
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+            Error::Caused(Cause::Damaged, format!("{}: {error}", name.display()))
+        }
+        _ => Error::io(name)(error),
+    }
 }
 
 fn failed(failure: Failure) -> Error {

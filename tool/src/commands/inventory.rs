@@ -84,7 +84,7 @@ impl Inventory {
                 continue;
             }
             found = true;
-            let opened = Opened::at(module.clone(), slot.id, info);
+            let opened = Opened::at(module.clone(), self.module.name(), slot.id, info);
             let session = if self.login {
                 opened.session(&self.pin, Access::ReadOnly, Need::Login)?
             } else {

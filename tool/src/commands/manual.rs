@@ -102,6 +102,9 @@ fn pages(command: &Command, directory: &Path) -> std::io::Result<()> {
         examples.iter().try_for_each(|example| writeln!(page, "{}", escaped(example)))?;
         writeln!(page, ".fi")?;
     }
+    if name == "jeton-agent.1" {
+        writeln!(page, ".SH \"SEE ALSO\"\n\\fBjeton\\-agent\\fR(8): the agent itself")?;
+    }
     fs::write(directory.join(name), page)
 }
 

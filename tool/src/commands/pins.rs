@@ -92,6 +92,7 @@ impl Unblock {
         let new = pin::ask_new(self.new_pin.given()?, "user", &opened.info.label)?;
         check_pin(&opened.info, "user", &new)?;
         session.init_pin(&new)?;
-        out::result(&opened.row(), "The user PIN is set.")
+        drop(session);
+        out::result(&opened.row(), format_args!("The user PIN is set: {}.", opened.place()))
     }
 }

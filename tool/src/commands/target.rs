@@ -19,6 +19,7 @@ use jeton_tool::{Cause, Error, token_file};
 use zeroize::Zeroizing;
 
 use super::again::Proposed;
+use super::out::shown_path;
 use super::pin::{self, Asked, UserPin};
 
 /// The options that choose a module.
@@ -110,10 +111,30 @@ pub fn unreadable(module: &str) -> Option<Error> {
 /// Returns whether the module opens the tokens of this user: Jeton, unless `JETON_MODULE` names the
 /// client module of the agent, whose tokens belong to another user.
 pub fn is_in_process(module: &str) -> bool {
+    module == "jeton" && !is_agent(module)
+}
+
+/// Returns whether the module is the client module of the agent.
+pub fn is_agent(module: &str) -> bool {
     let is_client = |file: PathBuf| {
         file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libjeton_client"))
     };
-    module == "jeton" && !jeton_peers::library_of(module).is_ok_and(is_client)
+    jeton_peers::library_of(module).is_ok_and(is_client)
+}
+
+/// The start of each command for the files of the agent of the packages.
+const AS_AGENT: &str = "runuser -u jeton -- env -u JETON_MODULE JETON_DIR=/var/lib/jeton/agent jeton";
+
+/// Returns the error of a command that needs the files of a token, for the client of the agent.
+pub fn not_through_agent() -> Error {
+    let text =
+        "this command works on the files of a token, and those of the agent belong to its user; as root";
+    Cause::NotPermitted.error(format!("{text}: {AS_AGENT} ..."))
+}
+
+/// Returns the option that names this module in a command.
+fn target_option(module: &str) -> String {
+    if module == "jeton" { String::new() } else { format!(" --module {}", shown(module)) }
 }
 
 /// The options that choose a token.
@@ -141,6 +162,8 @@ pub struct Opened {
     pub slot: SlotId,
     /// The token.
     pub info: TokenInfo,
+    /// The name or path of the module.
+    name: String,
     /// The URI that chose the token.
     uri: Option<Uri>,
 }
@@ -157,7 +180,7 @@ impl Target {
             _ => error,
         })?;
         let info = module.token_info(slot)?;
-        Ok(Opened { module, slot, info, uri })
+        Ok(Opened { module, slot, info, name: self.module.name().to_owned(), uri })
     }
 
     fn choice(&self, uri: Option<&Uri>) -> Choice {
@@ -187,9 +210,30 @@ pub enum Need {
 }
 
 impl Opened {
-    /// Takes a token that a list of slots has.
-    pub fn at(module: Module, slot: SlotId, info: TokenInfo) -> Self {
-        Self { module, slot, info, uri: None }
+    /// Takes a token that a list of slots of the module with this name has.
+    pub fn at(module: Module, name: &str, slot: SlotId, info: TokenInfo) -> Self {
+        Self { module, slot, info, name: name.to_owned(), uri: None }
+    }
+
+    /// Returns the command that sets the PIN of this token again: the user's, or the SO's.
+    fn remedy(&self, user: User) -> String {
+        let serial = shown(&self.info.serial);
+        match (user, target_option(&self.name)) {
+            (User::So, _) if is_agent(&self.name) => format!("{AS_AGENT} pin reset --serial {serial}"),
+            (User::So, _) => format!("jeton pin reset --serial {serial}"),
+            (_, module) => format!("jeton pin unblock{module} --serial {serial}"),
+        }
+    }
+
+    /// Returns the token and its place, for the message about a change.
+    pub fn place(&self) -> String {
+        let (label, serial) = (shown(&self.info.label), shown(&self.info.serial));
+        let place = match token_file::directory() {
+            _ if is_agent(&self.name) => " at the agent".to_owned(),
+            Ok(directory) if is_in_process(&self.name) => format!(" in {}", shown_path(&directory)),
+            _ => String::new(),
+        };
+        format!("the token \"{label}\" with serial {serial}{place}")
     }
 
     /// Opens a session, and logs the user in as `need` says.
@@ -224,16 +268,20 @@ impl Opened {
 
     /// Logs in. The message about a wrong PIN says how many tries are left.
     pub fn login(&self, session: &Session, user: User, pin: &str) -> Result<(), Error> {
-        let (whose, command) = if user == User::So { ("SO", "reset") } else { ("user", "unblock") };
+        let whose = if user == User::So { "SO" } else { "user" };
         session.login(user, Some(pin)).map_err(|failure| match failure.code {
             CKR_PIN_INCORRECT => {
                 let left = self.asked().ok().and_then(|asked| asked.left(whose));
                 let left = left.map_or(String::new(), |left| format!("; {left}"));
                 Cause::WrongPin.error(format!("{failure}: the {whose} PIN is wrong{left}"))
             }
-            CKR_PIN_LOCKED => Cause::Locked.error(format!(
-                "{failure}; see `jeton pin {command}`. An agent refuses a client for ten minutes after five wrong PINs"
-            )),
+            CKR_PIN_LOCKED => {
+                let pause = match is_agent(&self.name) {
+                    true => ". The agent also refuses a client for ten minutes after five wrong PINs",
+                    false => "",
+                };
+                Cause::Locked.error(format!("{failure}; `{}` sets a new one{pause}", self.remedy(user)))
+            }
             _ => failure.into(),
         })
     }

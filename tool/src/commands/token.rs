@@ -9,10 +9,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use cryptoki_sys::{
     CK_SLOT_ID, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED, CKF_TOKEN_INITIALIZED,
     CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED, CKF_USER_PIN_LOCKED,
-    CKF_WRITE_PROTECTED,
+    CKF_WRITE_PROTECTED, CKR_TOKEN_NOT_RECOGNIZED,
 };
 use jeton_client::safe_text::shown;
 use jeton_tool::client::{Access, Module, SlotId};
+use jeton_tool::error::DAMAGED;
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved, TokenFile};
 use jeton_tool::{Cause, Error};
@@ -215,11 +216,22 @@ struct TokenRow {
 fn rows(option: &ModuleOption, module: &Module, slots: &[Slot]) -> Result<(Vec<Row>, Option<Error>), Error> {
     if !target::is_in_process(option.name()) {
         let public = |slot: &Slot| {
-            let session = module.open_session(slot.id, Access::ReadOnly).ok()?;
-            Some(session.find(&[]).ok()?.len() as u64)
+            let session = module.open_session(slot.id, Access::ReadOnly)?;
+            session.find(&[]).map(|objects| objects.len() as u64)
         };
-        let row = |slot: &Slot| Row::of(slot, None, public(slot));
-        return Ok((slots.iter().map(row).collect(), None));
+        let (mut rows, mut damaged) = (Vec::new(), None);
+        for slot in slots {
+            let found = public(slot);
+            if let (Some(token), Err(failure)) = (slot.token.as_ref(), &found)
+                && token.is_initialised()
+                && failure.code == CKR_TOKEN_NOT_RECOGNIZED
+            {
+                let text = format!("the token \"{}\" with serial {}: ", shown(&token.label), token.serial);
+                damaged = damaged.or(Some(Cause::Damaged.error(format!("{text}{failure}{DAMAGED}"))));
+            }
+            rows.push(Row::of(slot, None, found.ok()));
+        }
+        return Ok((rows, damaged));
     }
     module.finalize()?;
     let (files, refused) = token_file::all_again()?;
@@ -239,7 +251,13 @@ impl ListTokens {
             rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
             self.show(&rows)?;
             if rows.is_empty() && refused.is_none() {
-                eprintln!("note: no token is initialised; `jeton token init` makes one");
+                let hidden = match target::is_agent(self.module.name()) {
+                    true => {
+                        ", or a rule of the agent hides it, or the agent cannot read its file, as its log says"
+                    }
+                    false => "",
+                };
+                eprintln!("note: no token is initialised{hidden}; `jeton token init` makes one");
             }
         }
         // A damaged token looks as if it were absent.
@@ -343,11 +361,12 @@ struct DeleteToken {
 
 impl DeleteToken {
     pub fn run(self) -> Result<(), Error> {
+        if target::is_agent(self.module.name()) {
+            return Err(target::not_through_agent());
+        }
         if !target::is_in_process(self.module.name()) {
-            return Err(Error::Usage(
-                "PKCS#11 has no call that deletes a token; this command deletes only files of Jeton, without an agent"
-                    .to_owned(),
-            ));
+            let text = "PKCS#11 has no call that deletes a token; this command deletes only files of Jeton";
+            return Err(Error::Usage(text.to_owned()));
         }
         let Some(choice) = choice(false, None, self.serial, self.token) else {
             return Err(Error::Usage("choose a token with --serial or --token".to_owned()));

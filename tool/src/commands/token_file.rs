@@ -13,6 +13,7 @@ use super::out::{self, shown_path};
 use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
 use super::protection::ProtectionOptions;
 use super::shares::{show, split_sealing_key};
+use super::target;
 
 /// The options that choose a token.
 #[derive(Args)]
@@ -34,6 +35,10 @@ impl Which {
     /// Opens the token. If neither option is given, the token directory or the database must
     /// contain only one token.
     pub fn open(&self) -> Result<TokenFile, Error> {
+        // The tokens of this user are not those of the agent. The variable names the files.
+        if target::is_agent("jeton") && std::env::var_os("JETON_DIR").is_none() {
+            return Err(target::not_through_agent());
+        }
         let (serial, label) = self.names();
         token_file::open(serial, label)
     }
