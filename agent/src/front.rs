@@ -37,7 +37,7 @@ use crate::{CONNECTION, ForEver, lock, notify};
 
 use groups::Groups;
 use owner_queues::{Arrivals, MOST_CONNECTIONS, discard};
-use pin_tries::{Answers, Asker, Login, Pins, Runs};
+use pin_tries::{Asker, Pins, Runs};
 use process::Process;
 
 /// The most connections of a client that wait for their memory.

@@ -8,7 +8,6 @@ use jeton_words::slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 
 use super::audit::Call;
 use super::session::role;
-use super::slot_numbers::finish;
 use super::tokens::SlotToken;
 use super::{Module, Slot, Threads, Tokens, User};
 use crate::audit::Record;
