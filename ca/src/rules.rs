@@ -19,3 +19,10 @@ pub struct Rules {
     /// Returns whether the owner of one of two public keys knows the private key of the other.
     pub have_one_secret: fn(&SecretIdentity, &SecretIdentity) -> bool,
 }
+
+impl Rules {
+    /// Returns whether two public keys, which may be composite, have one secret in common.
+    pub(crate) fn have_common_secret(&self, one: &[SecretIdentity], other: &[SecretIdentity]) -> bool {
+        one.iter().any(|one| other.iter().any(|other| (self.have_one_secret)(one, other)))
+    }
+}
