@@ -139,6 +139,26 @@ fn module_accepts(kind: &str, length: usize) {
         split(&tool, length);
         tool.ok(&format!("verify message {key} --class public --signature signature"));
     }
+    let path = "--roots root.pem --untrusted issuing.pem --crl root.crl --crl issuing.crl";
+    assert!(tool.ok(&format!("cert verify www.pem {path} --host www.example.org")).contains("CN=Root"));
+    assert!(tool.fails(1, &format!("cert verify old.pem {path}")).contains("is revoked"));
+    assert!(tool.ok("cert info www.pem").contains(kind));
+    // The first byte of the signature, and its last one: each component of a composite.
+    tool.shell("openssl asn1parse -in www.pem -noout -out der");
+    let der = tool.read("der");
+    for at in [der.len() - length, der.len() - 1] {
+        let mut changed = der.clone();
+        changed[at] ^= 1;
+        tool.write("changed", changed);
+        let text = tool.fails(1, &format!("cert verify changed {path}"));
+        assert!(text.contains("a signature is wrong"), "{at}: {text}");
+    }
+    tool.shell("openssl asn1parse -in issuing.crl -noout -out der");
+    let mut crl = tool.read("der");
+    *crl.last_mut().expect("a CRL") ^= 1;
+    tool.write("changed", crl);
+    let text = tool.fails(1, &format!("cert verify www.pem {}", path.replace("issuing.crl", "changed")));
+    assert!(text.contains("no CRL"), "{text}");
 }
 
 /// Writes the signed part and the signature of a structure to files. The signed part is the first
