@@ -125,7 +125,7 @@ fn cbc_data(data: &[u8]) -> Mechanism {
 }
 
 fn des3(fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
-    let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_WRAP]);
+    let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP]);
     fixture.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
@@ -268,6 +268,29 @@ pub const CASES: &[Case] = &[
         fixture.call("C_EncryptUpdate", &session, part)?;
         ensure("C_EncryptUpdate", length == 8)
     }),
+    // PKCS#11 3.2, "Conventions for functions returning output": the example with the padding.
+    case(
+        "C_DecryptUpdate",
+        "with CKM_DES3_CBC_PAD returns a block after one more byte",
+        OR_ABSENT,
+        |fixture| {
+            let (session, key) = (fixture.fresh()?, des3(fixture)?);
+            let mechanism = Mechanism::with_bytes(CKM_DES3_CBC_PAD, &[1; 8]);
+            session.encrypt_init(&mechanism, key)?;
+            let (mut sealed, mut length) = ([0; 24], 24);
+            let whole = vec![Arg::Bytes(&[2; 16]), Arg::Buffer(&mut sealed, &mut length)];
+            fixture.call("C_Encrypt", &session, whole)?;
+            session.decrypt_init(&mechanism, key)?;
+            let part = |bytes: &[u8]| -> Answer<CK_ULONG> {
+                let (mut out, mut length) = ([0; 32], 32);
+                let part = vec![Arg::Bytes(bytes), Arg::Buffer(&mut out, &mut length)];
+                fixture.call("C_DecryptUpdate", &session, part)?;
+                ensure("C_DecryptUpdate", out[..length as usize].iter().all(|byte| *byte == 2))?;
+                Ok(length)
+            };
+            ensure("C_DecryptUpdate", part(&sealed[..8])? == 0 && part(&sealed[8..9])? == 8)
+        },
+    ),
     // PKCS#11 3.2, CK_TOKEN_INFO: the token "has support for dual cryptographic operations".
     case("C_GetTokenInfo", "CKF_DUAL_CRYPTO_OPERATIONS agrees with the functions", &[CKR_OK], |fixture| {
         let session = digesting(fixture)?;
