@@ -11,13 +11,12 @@ use tracing::warn;
 use crate::backend::{Direction, Encryption, Hash, PrivateKey, PublicParts, Scheme};
 use crate::config::{LEAST_RSA_BITS, fips as approvals};
 use crate::error::{Error, Result, require};
-use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
+use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::flow::{Flow, KeyFlow};
 use crate::mechanism::{Action, MacFunction, Mechanism, MuKey, Params, row_of, rule, scheme};
 use crate::object::access::Rights;
 use crate::object::flags::Flag;
-use crate::object::key_type::{ec, rsa};
-use crate::object::value::bit_size;
+use crate::object::key_type::{Limited, ec, limited};
 use crate::object::{Object, fips, key, strict};
 use crate::quota::Permit;
 use crate::token::{ClientToken, Token};
@@ -683,9 +682,8 @@ fn is_approved(
 
 /// Fails with `KeySizeRange` if the key is an RSA key that is so short that it only verifies.
 fn more_than_verifies(object: &Object) -> Result<()> {
-    let is_rsa = object.object_type().has(rsa::OBJECTS);
-    match object.attributes().bytes(A::MODULUS).filter(|_| is_rsa).map(bit_size) {
-        Some(bits) if bits < LEAST_RSA_BITS => {
+    match limited(object.attributes())? {
+        Some(Limited::RsaBits(bits)) if bits < LEAST_RSA_BITS => {
             warn!(bits, LEAST_RSA_BITS, "a short RSA key only verifies");
             Err(Error::KeySizeRange)
         }

@@ -8,6 +8,10 @@ use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 
 use common::*;
+use jeton_client::Structure;
+use jeton_client::names::{
+    CKK_JETON_COMPOSITE_ML_DSA, CKM_JETON_COMPOSITE_ML_DSA, CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PIN_LENGTH: usize = 16;
@@ -114,6 +118,54 @@ fn a_signature_is_never_pending() {
     session.verify_init(&with, public).expect("an operation");
     assert_eq!(session.verify(b"data", &signature), Ok(true));
     module.finalize().expect("a module");
+}
+
+/// ML-DSA with Ed25519, with P-256 and with RSA.
+#[test]
+fn composite_keys_are_generated_imported_and_used() {
+    let (_agent, directory) = &mut Agent::within(Directory::alone());
+    let session = session(&make_token(directory, PIN));
+    session.login(User::User, Some(PIN)).expect("a login");
+    let kind = Attribute::number(CKA_KEY_TYPE, CKK_JETON_COMPOSITE_ML_DSA);
+    let plain = Mechanism::new(CKM_JETON_COMPOSITE_ML_DSA);
+    let in_context = Structure::new().number(CKH_HEDGE_PREFERRED).bytes(b"context");
+    let in_context = in_context.mechanism(CKM_JETON_COMPOSITE_ML_DSA);
+    let sign = |mechanism: &Mechanism, key| {
+        let mut out = vec![0; 8192];
+        session.sign_init(mechanism, key).expect("an operation");
+        let length = session.sign(b"data", &mut out).expect("a signature");
+        out[..length].to_vec()
+    };
+    let verify = |mechanism: &Mechanism, key, signature: &[u8]| {
+        session.verify_init(mechanism, key).expect("an operation");
+        session.verify(b"data", signature).expect("a result")
+    };
+    for set in [39, 40, 42] {
+        let set = Attribute::number(CKA_PARAMETER_SET, set);
+        let open = [Attribute::flag(CKA_SENSITIVE, false), Attribute::flag(CKA_EXTRACTABLE, true)];
+        let generator = Mechanism::new(CKM_JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN);
+        let made = session.generate_key_pair(&generator, std::slice::from_ref(&set), &open);
+        let (public, private) = made.expect("a pair");
+        let again = |class, key| {
+            let value = Attribute::bytes(CKA_VALUE, session.bytes(key, CKA_VALUE));
+            let template = [Attribute::number(CKA_CLASS, class), kind.clone(), set.clone(), value];
+            session.create_object(&template).expect("a key")
+        };
+        let pairs = [(public, private), (again(CKO_PUBLIC_KEY, public), again(CKO_PRIVATE_KEY, private))];
+        for (_, signer) in pairs {
+            let signature = sign(&plain, signer);
+            for (verifier, _) in pairs {
+                assert!(verify(&plain, verifier, &signature));
+                assert!(!verify(&in_context, verifier, &signature));
+                assert!(verify(&in_context, verifier, &sign(&in_context, signer)));
+                for at in [0, signature.len() - 1] {
+                    let mut changed = signature.clone();
+                    changed[at] ^= 1;
+                    assert!(!verify(&plain, verifier, &changed), "{at}");
+                }
+            }
+        }
+    }
 }
 
 fn import(session: &Session, secrets: &Secrets) {

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use jeton_client::Attribute;
 use jeton_formats::certificate::summary;
+use jeton_pki::software::Algorithms;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, VerifiedPath, anchor_from_trusted_cert};
+use webpki::{EndEntityCert, KeyUsage, VerifiedPath, anchor_from_trusted_cert};
 use x509_cert::TbsCertificate;
 
 use crate::{Cause, Error, Rules, file, name};
@@ -29,6 +30,7 @@ pub struct Validation {
     /// With CRLs, each certificate below the root needs one.
     crls: Option<Vec<Known>>,
     check_key: fn(&[Attribute]) -> Result<Vec<u8>, String>,
+    algorithms: Algorithms,
 }
 
 impl Validation {
@@ -43,7 +45,8 @@ impl Validation {
         let host = host.map(|host| ServerName::try_from(host.to_owned())).transpose();
         let host = host.map_err(|_| Error::Usage("--host is no host name and no address".to_owned()))?;
         let time = Duration::from_secs(time);
-        Ok(Self { purpose, time, host, crls: None, check_key: rules.check_key })
+        let algorithms = Algorithms::new(rules.is_signed);
+        Ok(Self { purpose, time, host, crls: None, check_key: rules.check_key, algorithms })
     }
 
     /// Reads the CRLs of these files. `warn` gets what is said of those of an unknown form: another
@@ -82,8 +85,8 @@ impl Validation {
         })
     }
 
-    /// Says why the crate refuses a certificate. It does not tell a short RSA key from a wrong
-    /// signature, and refuses each name of a type whose constraints it does not know.
+    /// Says why the crate refuses a certificate. It does not tell a short RSA key, or one of a type
+    /// that the program does not support, from a wrong signature, and refuses each name of a type whose constraints it does not know.
     fn cause(&self, error: &webpki::Error, leaf: &[u8], cas: &[Vec<u8>]) -> String {
         let leaf = rules::parse(&[leaf]).unwrap_or_default();
         let cas: Vec<_> = cas.iter().filter_map(|der| rules::parse(&[der]).ok()).flatten().collect();
@@ -118,6 +121,7 @@ impl Validation {
             roots.iter().zip(&anchors).filter(|(_, one)| *one == path.anchor()).map(|(der, _)| der).collect()
         };
         let shared = Shared::new(self.check_key);
+        let algorithms = self.algorithms.all();
         let check_below = |root: &CertificateDer<'_>, path: &VerifiedPath<'_>| {
             let unknown = webpki::Error::UnsupportedCriticalExtension;
             if EndEntityCert::try_from(root).is_err_and(|error| error == unknown) {
@@ -128,7 +132,7 @@ impl Validation {
             let all = rules::parse(&all.map(AsRef::as_ref).collect::<Vec<_>>())?;
             rules::check(&all, purpose, time, &shared)?;
             match &self.crls {
-                Some(crls) => revocation::check(&all, crls, time),
+                Some(crls) => revocation::check(&all, crls, time, &self.algorithms),
                 None => Ok(()),
             }
         };
@@ -144,7 +148,7 @@ impl Validation {
             Err(webpki::Error::UnknownIssuer)
         };
         let verified = certificate.verify_for_usage(
-            ALL_VERIFICATION_ALGS,
+            &algorithms,
             &anchors,
             between,
             UnixTime::since_unix_epoch(time),

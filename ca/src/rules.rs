@@ -7,6 +7,7 @@ use std::path::Path;
 
 use jeton_client::Attribute;
 use jeton_formats::SecretIdentity;
+use jeton_pki::software::IsSigned;
 
 /// What the program accepts as a file, and as a key of a stranger.
 #[derive(Clone, Copy)]
@@ -18,4 +19,13 @@ pub struct Rules {
     pub check_key: fn(&[Attribute]) -> Result<Vec<u8>, String>,
     /// Returns whether the owner of one of two public keys knows the private key of the other.
     pub have_one_secret: fn(&SecretIdentity, &SecretIdentity) -> bool,
+    /// Verifies signatures that no module verifies.
+    pub is_signed: IsSigned,
+}
+
+impl Rules {
+    /// Returns whether two public keys, which may be composite, have one secret in common.
+    pub(crate) fn have_common_secret(&self, one: &[SecretIdentity], other: &[SecretIdentity]) -> bool {
+        one.iter().any(|one| other.iter().any(|other| (self.have_one_secret)(one, other)))
+    }
 }

@@ -50,6 +50,7 @@ use crate::task::{Task, Work};
 
 mod allowed;
 mod classic;
+mod composites;
 mod consent;
 mod counted;
 mod cuts;
@@ -216,6 +217,7 @@ pub fn tasks() -> Vec<Task> {
     wraps::attacks(&table);
     flows::attacks(&table);
     counted::attacks(&table);
+    composites::attacks(&table);
     roles::attacks(&table);
     types::attacks(&table);
     table.0.into_inner()

@@ -5,7 +5,7 @@
 
 use jeton_secret::Secret;
 
-use crate::backend::{Provider, PublicParts};
+use crate::backend::{Provider, PublicParts, Scheme};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::object::template::Raw;
@@ -63,6 +63,22 @@ pub fn check_public_key(attributes: &[(u64, Vec<u8>)]) -> std::result::Result<Ve
     key::check_public(&mut public, Provider::ALL[0])
         .and_then(|parts| validation::check_whole(&parts, Provider::ALL[0]).map(|()| parts))
         .and_then(|parts| spki::encode(&public, &parts).map_err(Flaw::Malformed))
+}
+
+/// Returns whether a public key, by its attributes, made a signature of a message, with the one
+/// scheme that X.509 has for its type. Fails with `KeyTypeInconsistent` for a type with several
+/// schemes.
+pub fn is_signed(attributes: &[(u64, Vec<u8>)], message: &[u8], signature: &[u8]) -> Result<bool> {
+    let public = read_public(attributes)?;
+    let (context, deterministic) = (Box::default(), false);
+    let scheme = match public.number(A::KEY_TYPE).map(KeyType) {
+        Some(KeyType::ML_DSA) => Scheme::MlDsa { hash: None, context, deterministic },
+        Some(KeyType::SLH_DSA) => Scheme::SlhDsa { hash: None, context, deterministic },
+        Some(KeyType::JETON_COMPOSITE_ML_DSA) => Scheme::Composite { context, deterministic },
+        _ => return Err(Error::KeyTypeInconsistent),
+    };
+    let key = Provider::ALL[0].keys.public(&key::public_parts(&public)?)?;
+    Ok(key.verifier(&scheme)?.verify(message, signature).is_ok())
 }
 
 /// Returns whether two RSA moduli have a common factor.

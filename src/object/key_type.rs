@@ -15,6 +15,7 @@ use super::value::Value;
 use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::mechanism::curve::NamedCurve;
 use crate::mechanism::rule::Structure;
 
 mod composite;
@@ -114,6 +115,16 @@ pub(crate) struct KeyTypeRow {
     pub(super) check_cipher: Option<fn() -> (CipherScheme, usize)>,
     /// Fails if the policy *strict* does not allow a key of this size.
     pub(super) check_strict: fn(&Attributes) -> Result<()>,
+    /// See [`limited`]. Of a composite key, this is its traditional component.
+    limited: fn(&Attributes) -> Result<Option<Limited>>,
+}
+
+/// The size or the curve of a key, which `[mechanisms]` limits.
+pub(crate) enum Limited {
+    /// The size of an RSA modulus.
+    RsaBits(u64),
+    /// The curve.
+    Curve(&'static NamedCurve),
 }
 
 impl KeyTypeRow {
@@ -151,6 +162,7 @@ impl KeyTypeRow {
         check_secret: |_| Ok(()),
         check_cipher: None,
         check_strict: |_| Ok(()),
+        limited: |_| Ok(None),
     };
 
     pub(super) fn of(key_type: KeyType) -> &'static Self {
@@ -199,6 +211,15 @@ impl KeyTypeRow {
             ObjectClass::DOMAIN_PARAMETERS => self.parameters,
             _ => ObjectTypes::NONE,
         }
+    }
+}
+
+/// Returns the size or the curve that `[mechanisms]` limits in an object. `None` if it is not a
+/// key, or a request without a size.
+pub(crate) fn limited(attributes: &Attributes) -> Result<Option<Limited>> {
+    match attributes.object_type() {
+        Some(object_type) if object_type.is_key() => (KeyTypeRow::of_object(attributes)?.limited)(attributes),
+        _ => Ok(None),
     }
 }
 

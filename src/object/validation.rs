@@ -108,12 +108,9 @@ const ORDER_448: &[u8] = b"3ffffffffffffffffffffffffffffffffffffffffffffffffffff
 /// Checks a public key of a stranger as far as a division does: each import pays for it.
 pub(crate) fn check(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw> {
     provider.keys.public(parts).map_err(Flaw::Malformed)?;
-    if let PublicParts::Composite { traditional, .. } = parts {
-        return check(traditional, provider);
-    }
     check_order(parts)?;
-    check_subgroup(parts)?;
-    let PublicParts::Rsa { n, e } = parts else { return Ok(()) };
+    check_subgroup(parts.traditional())?;
+    let PublicParts::Rsa { n, e } = parts.traditional() else { return Ok(()) };
     let (n, e) = (BigUint::from_bytes_be(n), BigUint::from_bytes_be(e));
     let flaws: [(Flaw, &dyn Fn() -> bool); 3] = [
         (Flaw::Exponent, &|| !e.bit(0) || e <= BigUint::from(1_u32)),
@@ -126,10 +123,9 @@ pub(crate) fn check(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw
 /// Also looks for what takes as long as a signature or longer, before a certificate is made.
 pub(crate) fn check_whole(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw> {
     check(parts, provider)?;
-    match parts {
+    match parts.traditional() {
         PublicParts::Rsa { n, .. } => check_rsa(n, provider),
         PublicParts::Ec { curve, point } => check_scalar(*curve, point, provider),
-        PublicParts::Composite { traditional, .. } => check_whole(traditional, provider),
         _ => Ok(()),
     }
 }
@@ -204,7 +200,7 @@ fn field(curve: Curve) -> Option<BigUint> {
 /// curves have no such points: their cofactor is 1.
 pub(crate) fn check_order(parts: &PublicParts) -> Result<(), Flaw> {
     // Besides 0, 1 and -1, the coordinates of order 8.
-    let (bits, coordinate, of_eight): (u32, &[u8], &[&str]) = match parts {
+    let (bits, coordinate, of_eight): (u32, &[u8], &[&str]) = match parts.traditional() {
         PublicParts::Ed25519 { point } => (
             255,
             point,

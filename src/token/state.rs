@@ -23,10 +23,10 @@ use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, Sl
 use crate::mechanism::rule::{Policy, Source};
 use crate::object::access::{self, Login, Rights};
 use crate::object::flags::Flag;
-use crate::object::key_type::{ec, rsa};
+use crate::object::key_type::{Limited, limited};
 use crate::object::make::{self, Origin};
 use crate::object::template::Template;
-use crate::object::value::{Value, bit_size};
+use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in, computed, fips, strict};
 use crate::store::change_counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, IndexKeys, Indexer};
@@ -250,15 +250,10 @@ impl Token {
     /// Fails if `[mechanisms]` refuses the size or the curve of a key, with the errors of
     /// `check_rsa_bits` and `check_curve`. A request for a new RSA key has no modulus and passes.
     pub(crate) fn check_key_size(&self, attributes: &Attributes) -> Result<()> {
-        match attributes.object_type() {
-            Some(object_type) if object_type.has(rsa::OBJECTS) => {
-                let modulus = attributes.bytes(A::MODULUS);
-                modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(bit_size(modulus)))
-            }
-            Some(object_type) if object_type.has(ec::OBJECTS) => {
-                self.settings.check_curve(ec::named_curve(attributes)?)
-            }
-            _ => Ok(()),
+        match limited(attributes)? {
+            Some(Limited::RsaBits(bits)) => self.settings.check_rsa_bits(bits),
+            Some(Limited::Curve(curve)) => self.settings.check_curve(curve),
+            None => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! row of the draft is from `src/testvectors.json` of its repository (January 2026).
 
 use jeton::admin::keys::{KeyPair, read_private_key};
-use jeton::backend::Composite;
+use jeton::backend::{Composite, Curve, Traditional};
 
 use crate::prelude::*;
 
@@ -187,5 +187,80 @@ fn a_component_is_no_key_of_its_own() {
         other("MLDSA65-ECDSA-P384", "MLDSA65-Ed25519");
         other("MLDSA65-Ed25519", "MLDSA65-RSA3072-PSS");
         other("MLDSA65-RSA3072-PSS", "MLDSA65-ECDSA-P256");
+    });
+}
+
+/// `[mechanisms]` refuses a composite key as it refuses its traditional component.
+#[test]
+fn configured_sizes_and_curves_limit_the_traditional_component() {
+    type IsRefused = fn(&Composite) -> bool;
+
+    let (client, session) = one_user();
+    let named = |row: &Composite| none().stored().label(row.label);
+    for row in &Composite::ALL {
+        let request = named(row).number(A::PARAMETER_SET, row.number.into());
+        let made = client.generate(session, M::JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN, &request, &named(row));
+        made.expect("a pair");
+    }
+    let is_small: IsRefused =
+        |row| matches!(row.traditional, Traditional::Ecdsa(Curve::P256) | Traditional::Ed25519);
+    let is_rsa: IsRefused =
+        |row| matches!(row.traditional, Traditional::RsaPkcs1(_) | Traditional::RsaPss(_));
+    let rules = [
+        ("min-ec-bits = 384", is_small, Error::KeySizeRange),
+        ("curves = ['secp384r1']", is_small, Error::CurveNotSupported),
+        ("min-rsa-bits = 4096", is_rsa, Error::KeySizeRange),
+    ];
+    for (rule, is_refused, error) in rules {
+        let other = Client::beside(&client.directory, DEFAULT, &format!(", mechanisms = {{ {rule} }}"));
+        let session = other.user();
+        for row in &Composite::ALL {
+            let find = |class| other.find_one(session, &Attributes::of(class).label(row.label));
+            let (public, private) = (find(ObjectClass::PUBLIC_KEY), find(ObjectClass::PRIVATE_KEY));
+            let request = none().number(A::PARAMETER_SET, row.number.into());
+            let value = other.read(session, public, A::VALUE).expect("a value");
+            let import = key_object(ObjectClass::PUBLIC_KEY, KeyType::JETON_COMPOSITE_ML_DSA);
+            let made = other.create(session, &import.and(&request).bytes(A::VALUE, &value)).err();
+            let signs = other.sign(session, &plain(SIGNS), private, b"data").err();
+            if is_refused(row) {
+                let generator = M::JETON_COMPOSITE_ML_DSA_KEY_PAIR_GEN;
+                let generated = other.generate(session, generator, &request, &none()).err();
+                assert_eq!((generated, made), (Some(error), Some(error)), "{rule}: {}", row.label);
+                assert_eq!(signs, Some(Error::KeySizeRange), "{rule}: {}", row.label);
+            } else {
+                assert_eq!((made, signs), (None, None), "{rule}: {}", row.label);
+            }
+        }
+    }
+}
+
+/// The rules of public keys of others hold for the traditional component.
+#[test]
+fn a_weak_traditional_component_is_refused() {
+    each_user(|client, session| {
+        for vector in &vectors() {
+            let (public, _) = import(client, session, &vector.private);
+            let mut value = client.read(session, public, A::VALUE).expect("a value");
+            let end = value.len();
+            if vector.label.contains("Ed25519") {
+                // A point of order 1.
+                value[end - 32..].fill(0);
+                value[end - 32] = 1;
+            } else if vector.label.contains("RSA3072") {
+                // The exponent has five bytes in DER. The modulus gets the factor 3: 256 is 1
+                // modulo 3.
+                let last = end - 6;
+                let rest: u32 = value[last - 383..last].iter().map(|byte| u32::from(*byte)).sum();
+                value[last] =
+                    (1..=5).step_by(2).find(|odd| (rest + u32::from(*odd)).is_multiple_of(3)).expect("one");
+            } else {
+                // The point is not on the curve.
+                value[end - 1] ^= 1;
+            }
+            let key = key_object(ObjectClass::PUBLIC_KEY, KeyType::JETON_COMPOSITE_ML_DSA);
+            let key = key.bytes(A::VALUE, &value).number(A::PARAMETER_SET, number(vector));
+            let refused = client.create(session, &key).err();
+            assert_eq!(refused, Some(Error::AttributeValueInvalid), "{}", vector.label);
+        }
     });
 }

@@ -316,11 +316,14 @@ fn certificates_and_data_are_read_back_unchanged() {
             assert_eq!(other.read(session, found, id).expect("a value"), template.value(id), "{id}");
         }
     }
-    let linked = Attributes::of(ObjectClass::CERTIFICATE)
+    // PKCS#11 3.2, "X.509 public key certificate objects", notes 2 and 3.
+    let bare = Attributes::of(ObjectClass::CERTIFICATE)
         .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
-        .bytes(A::SUBJECT, b"a subject")
-        .bytes(A::URL, b"https://a.place/cert")
-        .bytes(A::HASH_OF_SUBJECT_PUBLIC_KEY, &[1; 20]);
+        .bytes(A::SUBJECT, b"a subject");
+    for without in [bare.clone(), bare.clone().bytes(A::URL, b"").bytes(A::VALUE, b"")] {
+        assert_eq!(client.create(session, &without), Err(Error::TemplateIncomplete));
+    }
+    let linked = bare.bytes(A::URL, b"https://a.place/cert").bytes(A::HASH_OF_SUBJECT_PUBLIC_KEY, &[1; 20]);
     // PKCS#11 3.2, "X.509 public key certificate objects": if a URL replaces the certificate,
     // the hashes of the keys are required.
     assert_eq!(client.create(session, &linked), Err(Error::TemplateIncomplete));

@@ -37,6 +37,7 @@ mod with_ca {
         open: |path| token_file::open_file(path, OFlags::RDWR | OFlags::CLOEXEC, 0),
         check_key: |template| token_file::check_public_key(template).map_err(|flaw| flaw.to_string()),
         have_one_secret: token_file::have_one_secret,
+        is_signed: token_file::is_signed,
     };
 
     /// Fails if this tool cannot read a list.

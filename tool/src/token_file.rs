@@ -282,6 +282,12 @@ pub fn check_public_key(template: &[Attribute]) -> Result<Vec<u8>, Flaw> {
     jeton::admin::keys::check_public_key(&bytes(template))
 }
 
+/// Returns whether a public key made a signature of a message: a key of ML-DSA, of a composite or
+/// of SLH-DSA, without a context.
+pub fn is_signed(template: &[Attribute], message: &[u8], signature: &[u8]) -> bool {
+    jeton::admin::keys::is_signed(&bytes(template), message, signature).unwrap_or(false)
+}
+
 /// Returns whether the owner of one of two public keys knows the private key of the other.
 pub fn have_one_secret(one: &SecretIdentity, other: &SecretIdentity) -> bool {
     use SecretIdentity as I;

@@ -139,6 +139,26 @@ fn module_accepts(kind: &str, length: usize) {
         split(&tool, length);
         tool.ok(&format!("verify message {key} --class public --signature signature"));
     }
+    let path = "--roots root.pem --untrusted issuing.pem --crl root.crl --crl issuing.crl";
+    assert!(tool.ok(&format!("cert verify www.pem {path} --host www.example.org")).contains("CN=Root"));
+    assert!(tool.fails(1, &format!("cert verify old.pem {path}")).contains("is revoked"));
+    assert!(tool.ok("cert info www.pem").contains(kind));
+    // The first byte of the signature, and its last one: each component of a composite.
+    tool.shell("openssl asn1parse -in www.pem -noout -out der");
+    let der = tool.read("der");
+    for at in [der.len() - length, der.len() - 1] {
+        let mut changed = der.clone();
+        changed[at] ^= 1;
+        tool.write("changed", changed);
+        let text = tool.fails(1, &format!("cert verify changed {path}"));
+        assert!(text.contains("a signature is wrong"), "{at}: {text}");
+    }
+    tool.shell("openssl asn1parse -in issuing.crl -noout -out der");
+    let mut crl = tool.read("der");
+    *crl.last_mut().expect("a CRL") ^= 1;
+    tool.write("changed", crl);
+    let text = tool.fails(1, &format!("cert verify www.pem {}", path.replace("issuing.crl", "changed")));
+    assert!(text.contains("no CRL"), "{text}");
 }
 
 /// Writes the signed part and the signature of a structure to files. The signed part is the first
@@ -173,6 +193,33 @@ fn a_composite_key_of_bouncy_castle_is_imported_and_verifies_its_certificate() {
         tool.shell(&format!("tail -c 2484 der | {alone} > signature"));
         tool.fails(1, verify);
     }
+}
+
+/// The holder of such a certificate could sign as the CA.
+#[test]
+fn a_composite_key_with_the_key_of_the_ca_is_refused() {
+    let Some(tool) = Tool::new() else { return };
+    if !has("openssl") {
+        return;
+    }
+    tool.shell("openssl ecparam -name prime256v1 -genkey -noout -outform DER -out ec");
+    let key = tool.read("ec");
+    let element = |tag: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).expect("a short element");
+        [&[tag, 0x81, length], content].concat()
+    };
+    let algorithm = b"\x30\x0a\x06\x08\x2b\x06\x01\x05\x05\x07\x06\x28";
+    let both = element(4, &[&[7; 32], &key[..]].concat());
+    tool.write("both", element(0x30, &[&[2, 1, 0], &algorithm[..], &both].concat()));
+    tool.ok("key import ec --label ca --id 07");
+    tool.ok("key import both --label both --id 08");
+    tool.ok("cert self-sign --label ca --subject CN=CA --ca --import --out ca.pem");
+    tool.ok("ca init --label ca");
+    // The key of the CA was imported, so it may have signed CRLs before.
+    tool.ok("crl --label ca --number 1 --out ca.crl");
+    tool.ok("csr --label both --subject CN=x --san dns:x.test --out x.csr");
+    let text = tool.fails(7, "cert issue x.csr --label ca --profile tls-server");
+    assert!(text.contains("the public key is that of the CA"), "{text}");
 }
 
 #[test]

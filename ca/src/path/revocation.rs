@@ -7,7 +7,7 @@ use der::asn1::{AnyRef, Uint};
 use der::oid::AssociatedOid;
 use der::oid::db::rfc5280::ID_CE_ISSUING_DISTRIBUTION_POINT;
 use der::{Decode, Encode, Header, Reader, SliceReader};
-use jeton_pki::software::is_signed;
+use jeton_pki::software::Algorithms;
 use webpki::OwnedCertRevocationList;
 use x509_cert::TbsCertificate;
 use x509_cert::crl::CertificateList;
@@ -84,10 +84,10 @@ impl Known {
             }
     }
 
-    fn is_signed_by(&self, ca: &TbsCertificate) -> Result<bool, der::Error> {
+    fn is_signed_by(&self, ca: &TbsCertificate, algorithms: &Algorithms) -> Result<bool, der::Error> {
         let info = ca.subject_public_key_info.to_der()?;
         let signature = self.list.signature.raw_bytes();
-        Ok(is_signed(&info, &self.algorithm, &self.signed, signature)? == Some(true))
+        Ok(algorithms.is_signed(&info, &self.algorithm, &self.signed, signature)? == Some(true))
     }
 
     /// Returns whether this CRL is one for the certificate: it has the scope of all certificates,
@@ -121,7 +121,12 @@ impl Known {
 
 /// Checks that no certificate of a path is revoked, from the root on. The newest CRL of each scope
 /// counts. One from the future, or one with another signature than that of the CA, does not.
-pub fn check(path: &[TbsCertificate], crls: &[Known], at: Duration) -> Result<(), Broken> {
+pub fn check(
+    path: &[TbsCertificate],
+    crls: &[Known],
+    at: Duration,
+    algorithms: &Algorithms,
+) -> Result<(), Broken> {
     for (place, pair) in path.windows(2).enumerate() {
         let [ca, certificate] = pair else { return Err(Broken::Malformed) };
         let is_ca = place + 2 < path.len();
@@ -132,7 +137,7 @@ pub fn check(path: &[TbsCertificate], crls: &[Known], at: Duration) -> Result<()
         for crl in crls.iter().filter(is_of_ca) {
             if crl.made() <= at
                 && crl.covers(certificate, is_ca)?
-                && crl.is_signed_by(ca).map_err(|_| Broken::Malformed)?
+                && crl.is_signed_by(ca, algorithms).map_err(|_| Broken::Malformed)?
             {
                 usable.push(crl);
             }

@@ -1,8 +1,9 @@
 //! Private keys in DER, as PKCS #8.
 
+use cryptoki_sys::{CKK_EC, CKK_ML_DSA, CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::Decode;
 use der::asn1::ObjectIdentifier;
-use jeton_client::key_types;
+use jeton_client::key_types::{self, Components};
 use jeton_client::safe_text::hex;
 use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
@@ -208,9 +209,42 @@ pub enum SecretIdentity {
     Other(Vec<u8>),
 }
 
+/// Returns what all public keys of the secret of this key have in common. A composite key has two
+/// secrets, and each component may also be a key of its own.
+pub fn secret_identities(info: &[u8]) -> Vec<SecretIdentity> {
+    match components(info) {
+        Some(components) => components.iter().map(|one| secret_identity(one)).collect(),
+        None => vec![secret_identity(info)],
+    }
+}
+
+/// Returns the components of a composite key (draft-ietf-lamps-pq-composite-sigs, 4), encoded as
+/// keys of their own.
+fn components(info: &[u8]) -> Option<[Vec<u8>; 2]> {
+    let [algorithm, key] = ber::members(info, SEQUENCE)?[..] else { return None };
+    let Components { ml_dsa, traditional } =
+        key_types::of_oid(ber::first(algorithm.content)?.0.whole)?.components?;
+    let first_len = match ml_dsa {
+        CKP_ML_DSA_44 => 1312,
+        CKP_ML_DSA_65 => 1952,
+        _ => 2592,
+    };
+    let (first, second) = key.content.get(1..)?.split_at_checked(first_len)?;
+    let encode = |algorithm: &[&[u8]], key| {
+        let key = ber::encode(BIT_STRING, &[&bits(key)]);
+        ber::encode(SEQUENCE, &[&ber::encode(SEQUENCE, algorithm), &key]).to_vec()
+    };
+    let second = match key_types::of_oid(traditional) {
+        Some(curve) if curve.kind == CKK_EC => encode(&[key_types::EC, traditional], second),
+        Some(_) => encode(&[traditional], second),
+        None => rsa_public(second),
+    };
+    Some([encode(&[key_types::of_set(CKK_ML_DSA, ml_dsa)?.oid], first), second])
+}
+
 /// Returns what all public keys of one secret have in common. The negative of a point has the
 /// negative of its private key.
-pub fn secret_identity(info: &[u8]) -> SecretIdentity {
+fn secret_identity(info: &[u8]) -> SecretIdentity {
     let of_secret = || {
         let (algorithm, name, key) = common(info)?;
         Some(match (algorithm, &key[..]) {
@@ -400,5 +434,35 @@ mod tests {
         let firsts: std::collections::BTreeSet<_> =
             encodings.iter().map(|kind| secret_identity(&kind[0])).collect();
         assert_eq!(firsts.len(), encodings.len());
+    }
+
+    #[test]
+    fn a_composite_key_has_the_secrets_of_both_components() {
+        let ml_dsa = |last: u8| ObjectIdentifier::new_unwrap(&format!("2.16.840.1.101.3.4.3.{last}"));
+        let composite = |last: u8| ObjectIdentifier::new_unwrap(&format!("1.3.6.1.5.5.7.6.{last}"));
+        let curve = |name| ber::encode(OID, &[ObjectIdentifier::new_unwrap(name).as_bytes()]);
+        let (p256, p384) = (curve("1.2.840.10045.3.1.7"), curve("1.3.132.0.34"));
+        let modulus = ber::encode(SEQUENCE, &[&[INTEGER, 1, 35], &[INTEGER, 1, 3]]);
+        let small = [&[4][..], &[7; 64]].concat();
+        let large = [&[4][..], &[7; 96]].concat();
+        let rows = [
+            (39, 17, 1312, &[6; 32][..], info(ED25519, &[], 0, &[6; 32])),
+            (40, 17, 1312, &small[..], info(EC, &p256, 0, &small)),
+            (41, 18, 1952, &modulus[..], info(RSA, NULL, 0, &modulus)),
+            (42, 18, 1952, &modulus[..], info(RSA, NULL, 0, &modulus)),
+            (45, 18, 1952, &small[..], info(EC, &p256, 0, &small)),
+            (46, 18, 1952, &large[..], info(EC, &p384, 0, &large)),
+            (48, 18, 1952, &[6; 32][..], info(ED25519, &[], 0, &[6; 32])),
+            (49, 19, 2592, &large[..], info(EC, &p384, 0, &large)),
+        ];
+        for (number, first, length, second, alone) in rows {
+            let first = (info(ml_dsa(first), &[], 0, &vec![9; length]), vec![9; length]);
+            let whole = info(composite(number), &[], 0, &[&first.1[..], second].concat());
+            let expected = [secret_identity(&first.0), secret_identity(&alone)];
+            assert_eq!(secret_identities(&whole), expected, "{number}");
+            assert_eq!(secret_identities(&alone), expected[1..], "{number}");
+            let short = info(composite(number), &[], 0, &first.1[1..]);
+            assert_eq!(secret_identities(&short), [SecretIdentity::Other(identity(&short))]);
+        }
     }
 }

@@ -57,11 +57,12 @@ const PEER: &str = "04d12dfb5289c8d4f81208b70270398c342296970a0bccb74c736fc75544
 /// The first 24 bytes of the keys with the shared data "info", computed with `hashlib` of Python.
 /// PKCS#11 3.2, "EC: Key Derivation Functions": the counter is before the secret in
 /// `CKD_*_KDF_SP800`, and after it in `CKD_*_KDF`.
-const STRETCHED: [(CK_ULONG, &str); 13] = [
+const STRETCHED: [(CK_ULONG, &str); 14] = [
     (CKD_SHA1_KDF, "ba96c1ad6985571fed409078843327ed518dd6e440e05600"),
     (CKD_SHA256_KDF, "1660bc357314e58d942a6546ef9cc0a1ce31f1960ca93a8d"),
     (CKD_SHA1_KDF_SP800, "5124bf5978b48a14a55b56e9cbfac5c716db8c3a1f5d7f3e"),
     (CKD_SHA224_KDF_SP800, "63f4553b22f9ee4e9c34f06475539f7f1fd384c7cafc3cca"),
+    (CKD_SHA256_KDF_SP800, "c3c8652135c00ed05eb56fa632ba3780ddc5b918e8807e3b"),
     (CKD_SHA384_KDF_SP800, "5fbb3015aa8bcd4a8c62c8f01c8ac3567e87a3e4af1c8378"),
     (CKD_SHA512_KDF_SP800, "f0a31227aaa43623df2011123d24bdde880476b4e412c5c1"),
     (CKD_SHA3_224_KDF_SP800, "596250d997606f65840c02fcabfbb64f5195ce089fbe6e55"),
@@ -125,7 +126,7 @@ fn cbc_data(data: &[u8]) -> Mechanism {
 }
 
 fn des3(fixture: &Fixture<'_>) -> Answer<ObjectHandle> {
-    let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_WRAP]);
+    let template = able(vec![flag(CKA_TOKEN, false)], &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP]);
     fixture.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
@@ -268,6 +269,29 @@ pub const CASES: &[Case] = &[
         fixture.call("C_EncryptUpdate", &session, part)?;
         ensure("C_EncryptUpdate", length == 8)
     }),
+    // PKCS#11 3.2, "Conventions for functions returning output": the example with the padding.
+    case(
+        "C_DecryptUpdate",
+        "with CKM_DES3_CBC_PAD returns a block after one more byte",
+        OR_ABSENT,
+        |fixture| {
+            let (session, key) = (fixture.fresh()?, des3(fixture)?);
+            let mechanism = Mechanism::with_bytes(CKM_DES3_CBC_PAD, &[1; 8]);
+            session.encrypt_init(&mechanism, key)?;
+            let (mut sealed, mut length) = ([0; 24], 24);
+            let whole = vec![Arg::Bytes(&[2; 16]), Arg::Buffer(&mut sealed, &mut length)];
+            fixture.call("C_Encrypt", &session, whole)?;
+            session.decrypt_init(&mechanism, key)?;
+            let part = |bytes: &[u8]| -> Answer<CK_ULONG> {
+                let (mut out, mut length) = ([0; 32], 32);
+                let part = vec![Arg::Bytes(bytes), Arg::Buffer(&mut out, &mut length)];
+                fixture.call("C_DecryptUpdate", &session, part)?;
+                ensure("C_DecryptUpdate", out[..length as usize].iter().all(|byte| *byte == 2))?;
+                Ok(length)
+            };
+            ensure("C_DecryptUpdate", part(&sealed[..8])? == 0 && part(&sealed[8..9])? == 8)
+        },
+    ),
     // PKCS#11 3.2, CK_TOKEN_INFO: the token "has support for dual cryptographic operations".
     case("C_GetTokenInfo", "CKF_DUAL_CRYPTO_OPERATIONS agrees with the functions", &[CKR_OK], |fixture| {
         let session = digesting(fixture)?;

@@ -6,8 +6,8 @@ use jeton_client::{Arg, Mechanism, Structure};
 use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
 use super::digests::digesting;
 use super::{
-    BAD_MECHANISM, BAD_PARAMETER, BLOCKS, Case, HMAC, Handle, MAY_REFUSE, OR_ABSENT, SHA256, UNKNOWN,
-    WRONG_KEY, case, cbc, cbc_pad, gcm, refuses, starts,
+    BAD_MECHANISM, BAD_PARAMETER, BLOCKS, Case, HMAC, Handle, OR_ABSENT, SHA256, UNKNOWN, WRONG_KEY, case,
+    cbc, cbc_pad, gcm, refuses, starts,
 };
 use crate::fixture::{Answer, Fixture, Key, able, bytes, ensure, hex, open_key, with};
 
@@ -203,7 +203,7 @@ pub const CASES: &[Case] = &[
         calls.output("C_Encrypt", Some(&[0xff; 256])).map(drop)
     }),
     // PKCS#11 3.2, CK_GCM_PARAMS: the vector and the additional data may have up to 2^32-1 bytes.
-    case("C_Encrypt", "with GCM, a long initialisation vector and long data", MAY_REFUSE, |fixture| {
+    case("C_Encrypt", "with GCM, a long initialisation vector and long data", &[CKR_OK], |fixture| {
         let parameter = Structure::new().bytes(&message(1 << 16, 1)).number(8 << 16);
         let gcm = parameter.bytes(&message(4 << 20, 1)).number(128).mechanism(CKM_AES_GCM);
         let (calls, key) = (Calls::new(fixture)?, fixture.key(Key::Aes)?);

@@ -70,7 +70,10 @@ impl Message {
         let made = Structure::new();
         match self.kind {
             CKM_AES_GCM => made.pointer(&self.nonce).number(nonce).number(self.fixed_bits),
-            CKM_AES_CCM => made.number(self.length as CK_ULONG).pointer(&self.nonce).number(nonce).number(0),
+            CKM_AES_CCM => {
+                let made = made.number(self.length as CK_ULONG).pointer(&self.nonce);
+                made.number(nonce).number(self.fixed_bits)
+            }
             _ => return made.pointer(&self.nonce).number(nonce).pointer(&self.tag),
         }
         .number(self.generator)
@@ -241,11 +244,15 @@ fn forged(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
 
 /// Encrypts four messages with generated nonces, in one part and in several, and decrypts them.
 /// Returns the nonces. A length query and a short buffer use no nonce.
-fn generated(fixture: &Fixture<'_>, generator: CK_ULONG, fixed_bits: CK_ULONG) -> Answer<Vec<Vec<u8>>> {
-    let (calls, _) = started(fixture, CKM_AES_GCM)?;
+fn generated(
+    fixture: &Fixture<'_>,
+    kind: CK_MECHANISM_TYPE,
+    (generator, fixed_bits): (CK_ULONG, CK_ULONG),
+) -> Answer<Vec<Vec<u8>>> {
+    let (calls, _) = started(fixture, kind)?;
     let mut nonces: Vec<Vec<u8>> = Vec::new();
     for at in 0..4 {
-        let message = Message::of(CKM_AES_GCM, &[9; 12], &[0; 16], 40);
+        let message = Message::of(kind, &[9; 12], &[0; 16], 40);
         let message = Message { generator, fixed_bits, ..message };
         let (data, parameter) = (data(40, 7), message.parameter());
         let input = || vec![Arg::Structure(&parameter), Arg::Bytes(MORE), Arg::Bytes(&data)];
@@ -257,7 +264,7 @@ fn generated(fixture: &Fixture<'_>, generator: CK_ULONG, fixed_bits: CK_ULONG) -
             _ => one_part(&calls, ENCRYPT, &message, &data)?,
         };
         let nonce = message.nonce.bytes();
-        let back = Message::of(CKM_AES_GCM, &nonce, &message.tag(), 40);
+        let back = Message::of(kind, &nonce, &message.tag(), 40);
         ensure(DECRYPT.whole, one_part(&calls, DECRYPT, &back, &sealed)? == data)?;
         ensure(ENCRYPT.whole, nonce[..fixed_bits as usize / 8] == [9; 12][..fixed_bits as usize / 8])?;
         ensure(ENCRYPT.whole, !nonces.contains(&nonce))?;
@@ -265,7 +272,7 @@ fn generated(fixture: &Fixture<'_>, generator: CK_ULONG, fixed_bits: CK_ULONG) -
     }
     // A counter of two bits is exhausted.
     if fixed_bits == 94 {
-        let fifth = Message { generator, fixed_bits, ..Message::of(CKM_AES_GCM, &[9; 12], &[0; 16], 4) };
+        let fifth = Message { generator, fixed_bits, ..Message::of(kind, &[9; 12], &[0; 16], 4) };
         one_part(&calls, ENCRYPT, &fifth, b"data")?;
     }
     Ok(nonces)
@@ -274,6 +281,15 @@ fn generated(fixture: &Fixture<'_>, generator: CK_ULONG, fixed_bits: CK_ULONG) -
 /// Returns the nonces of a counter in the last bytes, which a generator combines with `start`.
 fn counted(start: u8) -> Vec<Vec<u8>> {
     (0..4).map(|at| [&[9; 4][..], &[start; 7], &[start ^ at]].concat()).collect()
+}
+
+/// Checks each generator of nonces.
+fn generators(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Answer {
+    generated(fixture, kind, (CKG_GENERATE, 32))?;
+    generated(fixture, kind, (CKG_GENERATE_RANDOM, 32))?;
+    let counters = generated(fixture, kind, (CKG_GENERATE_COUNTER, 32))?;
+    ensure("C_EncryptMessage", counters == counted(0))?;
+    ensure("C_EncryptMessage", generated(fixture, kind, (CKG_GENERATE_COUNTER_XOR, 32))? == counted(9))
 }
 
 /// Returns a case for each check of each authenticated cipher.
@@ -320,13 +336,13 @@ pub const CASES: &[Case] = &[
         calls.fill("C_EncryptMessage", input, &mut [0; 4]).1
     }),
     case("C_EncryptMessage", "with each nonce generator", GENERATES, |fixture| {
-        generated(fixture, CKG_GENERATE, 32)?;
-        generated(fixture, CKG_GENERATE_RANDOM, 32)?;
-        ensure("C_EncryptMessage", generated(fixture, CKG_GENERATE_COUNTER, 32)? == counted(0))?;
-        ensure("C_EncryptMessage", generated(fixture, CKG_GENERATE_COUNTER_XOR, 32)? == counted(9))
+        generators(fixture, CKM_AES_GCM)
+    }),
+    case("C_EncryptMessage", "with AES-CCM and each nonce generator", GENERATES, |fixture| {
+        generators(fixture, CKM_AES_CCM)
     }),
     case("C_EncryptMessage", "with an exhausted counter", EXHAUSTED, |fixture| {
-        generated(fixture, CKG_GENERATE_COUNTER, 94).map(drop)
+        generated(fixture, CKM_AES_GCM, (CKG_GENERATE_COUNTER, 94)).map(drop)
     }),
     case("C_EncryptMessage", "with parameters that do not fit", WORKS, |fixture| {
         let (calls, _) = started(fixture, CKM_AES_CCM)?;

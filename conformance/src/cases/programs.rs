@@ -7,7 +7,7 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure};
 
 use super::calls::NOT_BEGUN;
-use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, OR_ABSENT, SHA256, case};
+use super::{Case, DIGEST, ECDSA, HMAC, OR_ABSENT, case};
 use crate::fixture::{Answer, Fixture, Key, SECRET, able, bytes, ensure, flag, number, with};
 
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
@@ -80,32 +80,11 @@ pub const CASES: &[Case] = &[
             vec![Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 256], &mut 256)],
         )
     }),
-    case("C_Encrypt", "with AES-GCM, a long IV and long additional data", &[CKR_OK], |fixture| {
-        let parameter = Structure::new().bytes(&[2; 65_536]).number(8 * 65_536);
-        let parameter = parameter.bytes(&vec![3; 4 << 20]).number(128).mechanism(CKM_AES_GCM);
-        let session = fixture.fresh()?;
-        session.encrypt_init(&parameter, fixture.key(Key::Aes)?)?;
-        session.encrypt(b"data", &mut [0; 20]).map(drop)
-    }),
     case("C_GenerateKeyPair", "of RSA with 1024 bits", RSA_SIZE, |fixture| generated_rsa(fixture, 1024)),
     case("C_GenerateKeyPair", "of RSA with 3092 bits", RSA_SIZE, |fixture| generated_rsa(fixture, 3092)),
     case("C_GetMechanismInfo", "reports the smallest RSA key that is generated", &[CKR_OK], |fixture| {
         let least = fixture.module.mechanism_info(fixture.slot, CKM_RSA_PKCS_KEY_PAIR_GEN)?.key_sizes.0;
         generated_rsa(fixture, least)
-    }),
-    case("C_DeriveKey", "with ECDH and the KDF of SP 800-56A", MAY_REFUSE, |fixture| {
-        let point = fixture.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
-        let parameter = Structure::new().number(CKD_SHA256_KDF_SP800).counted(b"info").counted(&point[2..]);
-        let (mechanism, key) = (parameter.mechanism(CKM_ECDH1_DERIVE), fixture.key(Key::Ec)?);
-        let template = with(bare(CKK_AES), number(CKA_VALUE_LEN, 32));
-        fixture.derive_key(&mechanism, key, &template).map(drop)
-    }),
-    case("C_Digest", "ends a digest in several parts", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
-        let session = fixture.fresh()?;
-        session.digest_init(&SHA256)?;
-        session.digest_update(b"part")?;
-        let _ = session.digest(b"part", &mut [0; 32]);
-        session.digest_final(&mut [0; 32]).map(drop)
     }),
     case("C_SetOperationState", "of a signature without the key", RESTORED, |fixture| {
         let (session, key) = (fixture.fresh()?, fixture.key(Key::Generic)?);

@@ -105,12 +105,13 @@ pub const CASES: &[Case] = &[
     }),
     case("C_WrapKey", "with AES-GCM and a generated nonce", OR_ABSENT, |fixture| {
         let nonce = Memory::of(&[3; 12]);
-        let with = gcm_wrap(&nonce, CKG_GENERATE);
-        let one = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
-        let first = nonce.bytes();
-        let two = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
-        unwrap(fixture, &with, Key::Aes, &two)?;
-        ensure("C_WrapKey", one.len() == SECRET.len() + 16 && one != two && first != nonce.bytes())
+        generates(fixture, &gcm_wrap(&nonce, CKG_GENERATE), &nonce)
+    }),
+    case("C_WrapKey", "with AES-CCM and a generated nonce", OR_ABSENT, |fixture| {
+        let nonce = Memory::of(&[3; 12]);
+        let parameter = Structure::new().number(0).pointer(&nonce).number(12).number(0);
+        let parameter = parameter.number(CKG_GENERATE).bytes(b"more").number(16);
+        generates(fixture, &parameter.mechanism(CKM_AES_CCM), &nonce)
     }),
     case("C_WrapKey", "with AES-GCM and a given nonce", OR_ABSENT, |fixture| {
         let nonce = Memory::of(&[3; 12]);
@@ -175,6 +176,15 @@ fn wrap_authenticated(fixture: &Fixture<'_>, wrapping: Key, key: Key) -> Answer 
     let (wrapping, key) = (fixture.key(wrapping)?.0, fixture.key(key)?.0);
     let input = vec![Arg::Mechanism(&mechanism), Arg::Number(wrapping), Arg::Number(key), Arg::Bytes(MORE)];
     Calls::new(fixture)?.fill("C_WrapKeyAuthenticated", input, &mut [0; 128]).1
+}
+
+/// Checks that each wrapping has a new nonce, and that the last one unwraps.
+fn generates(fixture: &Fixture<'_>, with: &Mechanism, nonce: &Memory) -> Answer {
+    let one = wrapped(fixture, with, Key::Aes, Key::Generic)?;
+    let first = nonce.bytes();
+    let two = wrapped(fixture, with, Key::Aes, Key::Generic)?;
+    unwrap(fixture, with, Key::Aes, &two)?;
+    ensure("C_WrapKey", one.len() == SECRET.len() + 16 && one != two && first != nonce.bytes())
 }
 
 fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {

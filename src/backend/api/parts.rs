@@ -133,6 +133,15 @@ pub enum PublicParts {
 }
 
 impl PublicParts {
+    /// Returns the key whose numbers can be weak: the traditional component of a composite key, or
+    /// the key itself.
+    pub(crate) fn traditional(&self) -> &Self {
+        match self {
+            Self::Composite { traditional, .. } => traditional,
+            other => other,
+        }
+    }
+
     /// Returns the bytes of a key that is not made of integers or of other keys.
     pub(crate) fn encoded(&self) -> Option<&[u8]> {
         match self {

@@ -7,12 +7,13 @@ use jeton_secret::Secret;
 use sec1::{EcParameters, EcPrivateKey};
 
 use super::encoding::{decoded, encoded, integers, invalid, part};
-use super::{Family, KeyTypeRow, ec, set};
+use super::{Family, KeyTypeRow, Limited, ec, set};
 use crate::backend::{
     Composite, Curve, MlDsa, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, Traditional,
 };
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
+use crate::mechanism::curve::{Group, named_group};
 use crate::object::Attributes;
 use crate::object::required::{put_same, value};
 use crate::object::rule::ObjectTypes;
@@ -37,6 +38,16 @@ pub(super) const FAMILY: Family = Family {
             set::put_set(attributes, algorithm.number.into())?;
             attributes.put(A::VALUE, Value::Bytes(key));
             Ok(())
+        },
+        limited: |attributes| {
+            let group = match named(attributes)?.traditional {
+                Traditional::RsaPkcs1(bits) | Traditional::RsaPss(bits) => {
+                    return Ok(Some(Limited::RsaBits(bits as u64)));
+                }
+                Traditional::Ecdsa(curve) => Group::Ec(curve),
+                Traditional::Ed25519 => Group::Ed25519,
+            };
+            Ok(named_group(group).map(Limited::Curve))
         },
         identifiers: &IDENTIFIERS,
         place: |attributes| {

@@ -9,7 +9,7 @@ use pkcs8::PrivateKeyInfoRef;
 use sec1::EcPrivateKey;
 
 use super::encoding::{self, decoded, encoded, invalid};
-use super::{Decoded, Encoded, Family, KeyTypeRow};
+use super::{Decoded, Encoded, Family, KeyTypeRow, Limited};
 use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result, require};
 use crate::id::{AttributeType as A, KeyType};
@@ -28,7 +28,6 @@ const EDWARDS_PRIVATE: ObjectTypes = ObjectTypes::member(12);
 const MONTGOMERY_PRIVATE: ObjectTypes = ObjectTypes::member(13);
 const PUBLIC: ObjectTypes = EC_PUBLIC.or(EDWARDS_PUBLIC).or(MONTGOMERY_PUBLIC);
 const PRIVATE: ObjectTypes = EC_PRIVATE.or(EDWARDS_PRIVATE).or(MONTGOMERY_PRIVATE);
-pub(crate) const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
 /// RFC 5480, 2.1.1: `id-ecPublicKey`.
 pub(in crate::object) const EC_PUBLIC_KEY: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -111,6 +110,7 @@ const ON_CURVE: KeyTypeRow = KeyTypeRow {
     },
     public_parts,
     private_parts,
+    limited: |attributes| named_curve(attributes).map(|curve| Some(Limited::Curve(curve))),
     put_public,
     put_private: |attributes, _, parts| {
         let (group, scalar) = private_scalar(parts)?;

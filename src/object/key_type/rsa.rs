@@ -5,7 +5,7 @@ use jeton_secret::Secret;
 use pkcs8::PrivateKeyInfoRef;
 
 use super::encoding::{NULL, decoded, integers, named, part};
-use super::{Decoded, Family, KeyTypeRow};
+use super::{Decoded, Family, KeyTypeRow, Limited};
 use crate::backend::{PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
 use crate::config::strict::{RSA_BITS, RSA_EXPONENT};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::object::value::{Kind, Value, bit_size};
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(2);
 const PRIVATE: ObjectTypes = ObjectTypes::member(10);
-pub(crate) const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
+const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
 /// The numbers of a private key in the order of RFC 8017, A.1.2, after the version.
 const NUMBERS: [A; 8] = [
     A::MODULUS,
@@ -57,6 +57,9 @@ pub(super) const FAMILY: Family = Family {
         },
         private_parts,
         has_public_half: true,
+        limited: |attributes| {
+            Ok(attributes.bytes(A::MODULUS).map(|modulus| Limited::RsaBits(bit_size(modulus))))
+        },
         put_public,
         put_private,
         identifiers: &[ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1")],

@@ -10,12 +10,12 @@ use der::pem::LineEnding;
 use der::{Decode, Encode};
 use jeton_client::safe_text::hex;
 use jeton_pki::Signed;
-use jeton_pki::software::is_signed;
+use jeton_pki::software::Algorithms;
 use serde::{Deserialize, Serialize};
 use x509_cert::Certificate;
 use x509_cert::crl::CertificateList;
 
-use crate::{Cause, Error, backup, formats, shares};
+use crate::{Cause, Error, backup, formats, shares, token_file};
 
 /// The labels of the structures that a record has a copy of.
 const CERTIFICATE: &str = "CERTIFICATE";
@@ -131,7 +131,8 @@ pub fn check<'a>(files: impl Iterator<Item = &'a Document>) -> Vec<Paper> {
 fn verify(one: &Structure, info: &[u8]) -> Option<bool> {
     let result = Signed::parse(&one.der).and_then(|signed| {
         let algorithm = AnyRef::from_der(signed.algorithm)?;
-        is_signed(info, algorithm.value(), signed.tbs, signed.signature)
+        let algorithms = Algorithms::new(token_file::is_signed);
+        algorithms.is_signed(info, algorithm.value(), signed.tbs, signed.signature)
     });
     result.unwrap_or(Some(false))
 }

@@ -18,10 +18,10 @@ use super::pin::{FilePin, warn};
 
 /// Validate the path from a certificate to a root (RFC 5280, 6).
 ///
-/// The keys and signatures are RSA from 2048 bits, P-256, P-384, P-521 and Ed25519. A certificate
-/// with a critical extension that this command does not know, such as policy constraints, is not
-/// valid. A root counts like the other certificates: it has not ended, for example, and its
-/// constraints apply. Exit status: 1 if the certificate is not valid.
+/// The keys and signatures are RSA from 2048 bits, P-256, P-384, P-521, Ed25519, ML-DSA, SLH-DSA
+/// and composite ML-DSA. A certificate with a critical extension that this command does not know,
+/// such as policy constraints, is not valid. A root counts like the other certificates: it has not
+/// ended, for example, and its constraints apply. Exit status: 1 if the certificate is not valid.
 #[derive(Args)]
 pub struct Verify {
     /// The file with the certificate, and after it perhaps those of CAs.
