@@ -8,7 +8,7 @@ use der::Decode;
 use jeton_client::text::{from_hex, hex, shown};
 use jeton_client::{Attribute, ObjectHandle, Session};
 use jeton_formats::certificate::{Summary, names, public_key_of, split, summary};
-use jeton_formats::{identity, secret_identity};
+use jeton_formats::{identity, secret_identities};
 use jeton_pki::Signed;
 use jeton_pki::signer::{Login, Signer, is_signed};
 use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
@@ -130,8 +130,8 @@ impl<'a> Ready<'a> {
 
     /// Fails if a public key is that of the CA or of one above it: the holder could sign as the CA.
     pub fn expect_foreign(&self, info: &[u8]) -> Result<(), Error> {
-        let secret = secret_identity(info);
-        let is_of_ca = |key: &Vec<u8>| (self.rules.have_one_secret)(&secret_identity(key), &secret);
+        let secrets = secret_identities(info);
+        let is_of_ca = |key: &Vec<u8>| self.rules.share_a_secret(&secret_identities(key), &secrets);
         if self.issuer.public_keys()?.iter().any(is_of_ca) {
             let text = "the public key is that of the CA or of a CA above it, or shares its secret";
             return Err(Cause::Refused.error(text));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use jeton_client::text::shown;
 use jeton_formats::certificate::{public_key_of, split};
-use jeton_formats::secret_identity;
+use jeton_formats::secret_identities;
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 
 use crate::{Cause, Error, Rules, issuer};
@@ -434,10 +434,10 @@ impl Register {
     pub fn of_key(&self, info: &[u8], which: Of) -> Result<Vec<Entry>, Error> {
         const ALL: &str = "SELECT id, der FROM certificate
             WHERE der IS NOT NULL AND (?1 OR revoked IS NOT NULL AND reason IN (1, 2)) ORDER BY id";
-        let secret = secret_identity(info);
+        let secrets = secret_identities(info);
         // A row that cannot be read may have the key.
         let is_of_key = |der: &&[u8]| match public_key_of(der) {
-            Ok(own) => (self.rules.have_one_secret)(&secret_identity(&own), &secret),
+            Ok(own) => self.rules.share_a_secret(&secret_identities(&own), &secrets),
             Err(_) => which == Of::Compromised,
         };
         let has_key = |all: &[u8]| {

@@ -8,7 +8,7 @@ use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Entry, Error, Item, Password, ber, lattice, pbe};
+use super::{Entry, Error, Item, Password, ber, composite, lattice, pbe};
 use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -17,9 +17,9 @@ pub(crate) const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 const SECP256K1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.10");
 const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-const ED448: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.113");
-const NULL: &[u8] = &[5, 0];
+pub(crate) const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+pub(crate) const ED448: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.113");
+pub(crate) const NULL: &[u8] = &[5, 0];
 /// The constructed and the primitive tag \[1\].
 const CONTEXT_1: u8 = 0xa1;
 const PUBLIC_KEY: u8 = 0x81;
@@ -207,9 +207,18 @@ pub enum SecretIdentity {
     Other(Vec<u8>),
 }
 
+/// Returns what all public keys of each secret of a key have in common. A composite key has the
+/// secrets of its components, and every other key has one.
+pub fn secret_identities(info: &[u8]) -> Vec<SecretIdentity> {
+    match composite::components(info) {
+        Some(components) => components.iter().map(|info| secret_identity(info)).collect(),
+        None => vec![secret_identity(info)],
+    }
+}
+
 /// Returns what all public keys of one secret have in common. The negative of a point has the
 /// negative of its private key.
-pub fn secret_identity(info: &[u8]) -> SecretIdentity {
+fn secret_identity(info: &[u8]) -> SecretIdentity {
     let of_secret = || {
         let (algorithm, name, key) = common(info)?;
         Some(match (algorithm, &key[..]) {
@@ -384,6 +393,14 @@ mod tests {
             assert_ne!(identity(other), identity(&kind[0]));
             assert_eq!(secret_identity(other), secret_identity(&kind[0]));
         }
+        // A composite has the secrets of both components, in each encoding.
+        let composite = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.6.45");
+        let ml_dsa = [6; 1952];
+        for (at, point) in [(0, point(4, &even)), (1, point(2, &[7; 32]))] {
+            let both = secret_identities(&info(composite, &[], 0, &[&ml_dsa[..], &point].concat()));
+            assert_eq!(both, [secret_identity(&encodings[3][at]), secret_identity(&encodings[1][at])]);
+        }
+        assert_eq!(secret_identities(&encodings[0][0]), [secret_identity(&encodings[0][0])]);
         let firsts: std::collections::BTreeSet<_> =
             encodings.iter().map(|kind| secret_identity(&kind[0])).collect();
         assert_eq!(firsts.len(), encodings.len());

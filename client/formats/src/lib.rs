@@ -10,6 +10,7 @@
 mod ber;
 mod bind;
 pub mod certificate;
+mod composite;
 mod entry;
 mod error;
 mod jwk;
@@ -27,7 +28,7 @@ mod secret;
 
 pub use entry::{Entry, Item, Wanted};
 pub use error::Error;
-pub use keys::{SecretIdentity, algorithm, for_pss, identity, secret_identity};
+pub use keys::{SecretIdentity, algorithm, for_pss, identity, secret_identities};
 pub use password::Password;
 pub use pem::contents;
 pub use pfx::{Random, pkcs12};
