@@ -41,12 +41,10 @@ use crate::file_lock::{self, Mode};
 
 mod last_line;
 pub(crate) mod syslog;
-mod written;
+pub mod written;
 
 use last_line::{EndFile, Last, hex};
 use syslog::Syslog;
-
-pub use written::Written;
 
 /// The largest number of records in the queue, and in one batch.
 const QUEUE: usize = 4096;

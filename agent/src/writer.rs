@@ -10,7 +10,8 @@ use std::io;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use jeton::audit::{Audit, LONGEST, Record, Written};
+use jeton::audit::written::Written;
+use jeton::audit::{Audit, LONGEST, Record};
 use jeton::config::Settings;
 use jeton::error::Error;
 use jeton::functions::Threads;

@@ -15,7 +15,7 @@ use x509_cert::name::Name;
 use x509_cert::time::Time;
 
 use crate::Error;
-use crate::authority::{Ready, entry_of, number_of};
+use crate::authority::{Ready, Signature, entry_of, number_of};
 use crate::crl::{crl_number, read_crls};
 use crate::file::{self, Source, damaged};
 use crate::register::{Entry, HOLD, LastCrl, MOST_NUMBER, now};
@@ -59,6 +59,9 @@ pub struct Found<'a> {
     found: BTreeSet<String>,
     /// The folders that were read. Links may lead to one again.
     folders: BTreeSet<PathBuf>,
+    /// Certificates with the name of this CA whose signature cannot be verified, with their files
+    /// and the reasons.
+    unverified: Vec<(PathBuf, Vec<u8>, String)>,
     /// What the operator should know.
     warnings: Vec<String>,
 }
@@ -75,20 +78,26 @@ impl<'a> Found<'a> {
             listed: None,
             found: BTreeSet::new(),
             folders: BTreeSet::new(),
+            unverified: Vec::new(),
             warnings: Vec::new(),
         }
     }
 
-    /// Reads a file, or a folder with those below it. A file must be of this CA. A folder may have
+    /// Reads files, and folders with those below them. A file must be of this CA. A folder may have
     /// certificates of others, which are passed over.
-    pub fn read(&mut self, path: &Path) -> Result<(), Error> {
+    pub fn read(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
+        paths.iter().try_for_each(|path| self.source(path))?;
+        self.settle()
+    }
+
+    fn source(&mut self, path: &Path) -> Result<(), Error> {
         if !path.is_dir() {
             return self.file(path, Wanted::This);
         }
         let sum = |found: &Self| found.entries.len() + found.held.len();
         let (before, crl) = (sum(self), self.crl);
         self.folder(path)?;
-        if sum(self) == before && self.crl == crl {
+        if sum(self) == before && self.crl == crl && self.unverified.is_empty() {
             self.warnings.push(format!("{} has nothing of this CA", path.display()));
         }
         Ok(())
@@ -156,10 +165,22 @@ impl<'a> Found<'a> {
             (certificates, _) => certificates?,
         };
         for der in certificates {
-            if self.is_own(&der)? && !is_self_issued(&der)? {
-                self.certificate(path, der, wanted)?;
-            } else if wanted == Wanted::This {
-                return Err(damaged(path, "the CA did not sign this certificate"));
+            match self.signature(&der)? {
+                Signature::Own if !is_self_issued(&der)? => self.certificate(path, der, wanted)?,
+                // The operator vouches for a database beside it, which names its number.
+                Signature::Unsupported(reason) if wanted == Wanted::Any && !is_self_issued(&der)? => {
+                    self.unverified.push((path.to_owned(), der, reason));
+                }
+                Signature::Unsupported(reason) if wanted == Wanted::This => {
+                    let text = format!(
+                        "{reason}; adopt it in a folder beside the database index.txt that has its number"
+                    );
+                    return Err(damaged(path, &text));
+                }
+                _ if wanted == Wanted::This => {
+                    return Err(damaged(path, "the CA did not sign this certificate"));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -187,9 +208,26 @@ impl<'a> Found<'a> {
     }
 
     /// Reads only the issuer: a certificate may have what the crate cannot read.
-    fn is_own(&self, der: &[u8]) -> Result<bool, Error> {
-        let Ok(issuer) = Name::from_der(&names(der)?.issuer) else { return Ok(false) };
-        Ok(self.ready.issuer.is_called(&issuer) && self.ready.has_signed(der)?)
+    fn signature(&self, der: &[u8]) -> Result<Signature, Error> {
+        match Name::from_der(&names(der)?.issuer) {
+            Ok(issuer) if self.ready.issuer.is_called(&issuer) => self.ready.signature(der),
+            _ => Ok(Signature::Foreign),
+        }
+    }
+
+    /// Adds the certificates whose signature cannot be verified, if a database has their number.
+    /// Others get a warning.
+    fn settle(&mut self) -> Result<(), Error> {
+        for (path, der, reason) in std::mem::take(&mut self.unverified) {
+            let serial = entry_of(&der, "", "")?.serial;
+            if self.listed.as_ref().is_some_and(|listed| listed.contains(&serial)) {
+                self.certificate(&path, der, Wanted::Any)?;
+            } else {
+                let text = "no database has its number, so it is left out";
+                self.warnings.push(format!("{}: {reason}; {text}", path.display()));
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether the certificates of the database, which has no issuers, are those of another
@@ -209,7 +247,12 @@ impl<'a> Found<'a> {
                     Err(_) if !is_listed => continue,
                     der => der?,
                 };
-                let own = self.is_own(&der)?;
+                // The database vouches for one whose signature cannot be verified.
+                let own = match self.signature(&der)? {
+                    Signature::Own => true,
+                    Signature::Unsupported(_) => is_listed,
+                    Signature::Foreign => false,
+                };
                 if own && !is_self_issued(&der)? {
                     self.found.insert(entry_of(&der, "", "")?.serial);
                 }
@@ -265,10 +308,13 @@ impl<'a> Found<'a> {
     /// Reads a CRL of this CA. Returns whether it is one.
     fn crl(&mut self, path: &Path, crl: &CertificateList, wanted: Wanted) -> Result<bool, Error> {
         let list = &crl.tbs_cert_list;
-        if !self.ready.issuer.is_called(&list.issuer)
-            || !self.ready.has_signed(&crl.to_der().map_err(Error::damaged)?)?
-        {
+        if !self.ready.issuer.is_called(&list.issuer) {
             return Ok(false);
+        }
+        match self.ready.signature(&crl.to_der().map_err(Error::damaged)?)? {
+            Signature::Own => {}
+            Signature::Foreign => return Ok(false),
+            Signature::Unsupported(reason) => return Err(damaged(path, &format!("the CRL has {reason}"))),
         }
         let seconds = |time: &Time| time.to_unix_duration().as_secs() as i64;
         let (start, end) = (Some(seconds(&list.this_update)), list.next_update.as_ref().map(seconds));

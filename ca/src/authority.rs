@@ -9,7 +9,9 @@ use jeton_client::safe_text::{from_hex, hex, shown};
 use jeton_client::{Attribute, ObjectHandle, Session};
 use jeton_formats::certificate::{Summary, names, public_key_of, split, summary};
 use jeton_formats::{identity, secret_identities};
+use jeton_pki::Signed;
 use jeton_pki::signer::{Login, Signer, is_signed};
+use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::Certificate;
 use x509_cert::certificate::Rfc5280;
 use x509_cert::ext::pkix::{CrlReason, SubjectAltName};
@@ -44,6 +46,17 @@ pub struct Key<'a> {
     pub info: Vec<u8>,
     /// Returns the user's PIN, for a key that wants it at each use.
     pub pin: Box<dyn Fn() -> Result<Zeroizing<String>, jeton_pki::Error> + Send + 'a>,
+}
+
+/// Whose signature a certificate or a CRL has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// The CA made it.
+    Own,
+    /// The CA did not make it.
+    Foreign,
+    /// It is not known, for this reason: the algorithm is not accepted, such as one with SHA-1.
+    Unsupported(String),
 }
 
 /// A CA that is ready to sign.
@@ -90,11 +103,10 @@ impl<'a> Ready<'a> {
     }
 
     /// Binds the CA to its row in the list: the certificates above restrict it. Fails if the list
-    /// has another certificate of the CA, or is older than the last CRL where the list knows its file.
+    /// has another certificate of the CA. The caller also calls [`Self::expect_last_crl`].
     pub fn bind(mut self, register: &Register) -> Result<Self, Error> {
         self.expect_own_key()?;
         let ca = register.authority(&self.name)?;
-        self.expect_last_crl(register)?;
         if self.certificate != ca.certificate {
             let text = "the list has another certificate of this CA; `jeton ca init` takes the new one";
             return Err(Error::Caused(Cause::Refused, text.to_owned()));
@@ -121,21 +133,27 @@ impl<'a> Ready<'a> {
         let secrets = secret_identities(info);
         let is_of_ca = |key: &Vec<u8>| self.rules.have_common_secret(&secret_identities(key), &secrets);
         if self.issuer.public_keys()?.iter().any(is_of_ca) {
-            return Err(Cause::Refused.error("the public key is that of the CA, or of a CA above it"));
+            let text = "the public key is that of the CA or of a CA above it, or shares its secret";
+            return Err(Cause::Refused.error(text));
         }
         Ok(())
     }
 
-    /// Returns whether the CA signed a certificate or a CRL.
-    pub fn has_signed(&self, der: &[u8]) -> Result<bool, Error> {
+    /// Says whose signature a certificate or a CRL has.
+    pub fn signature(&self, der: &[u8]) -> Result<Signature, Error> {
         let key = parse(&self.certificate)?.tbs_certificate.subject_public_key_info;
-        match is_signed(&self.key.session, der, &key) {
+        Ok(match is_signed(&self.key.session, der, &key) {
+            Err(jeton_pki::Error::Refused(reason)) if is_weak(der, &key)? => {
+                Signature::Unsupported(format!("{reason}, which is not accepted"))
+            }
             // A key of this type makes no signature with this algorithm.
-            Err(jeton_pki::Error::Refused(_)) => Ok(false),
+            Err(jeton_pki::Error::Refused(_)) => Signature::Foreign,
             // The parameters of its algorithm cannot be read. The CA makes none of this kind.
-            Err(jeton_pki::Error::Der(_)) => Ok(false),
-            signed => Ok(signed?),
-        }
+            Err(jeton_pki::Error::Der(_)) => Signature::Foreign,
+            Ok(false) => Signature::Foreign,
+            Ok(true) => Signature::Own,
+            Err(error) => return Err(error.into()),
+        })
     }
 
     /// Returns the certificates of the CA and those above it: the CA that signed each one, by its
@@ -152,6 +170,40 @@ impl<'a> Ready<'a> {
         };
         path.iter().enumerate().map(of).collect()
     }
+}
+
+/// Returns whether a key of this type makes signatures with the algorithm of a certificate or a CRL,
+/// and only the hash is not accepted.
+fn is_weak(der: &[u8], key: &SubjectPublicKeyInfoOwned) -> Result<bool, Error> {
+    // RFC 8017, A.2; RFC 3279, 2.2; RFC 5758, 3.2; NIST for SHA-3.
+    const RSA: [&str; 12] = [
+        "1.2.840.113549.1.1.2",
+        "1.2.840.113549.1.1.4",
+        "1.2.840.113549.1.1.5",
+        "1.2.840.113549.1.1.10",
+        "1.2.840.113549.1.1.14",
+        "1.2.840.113549.1.1.15",
+        "1.2.840.113549.1.1.16",
+        "1.3.14.3.2.29",
+        "2.16.840.1.101.3.4.3.13",
+        "2.16.840.1.101.3.4.3.14",
+        "2.16.840.1.101.3.4.3.15",
+        "2.16.840.1.101.3.4.3.16",
+    ];
+    const EC: [&str; 6] = [
+        "1.2.840.10045.4.1",
+        "1.2.840.10045.4.3.1",
+        "2.16.840.1.101.3.4.3.9",
+        "2.16.840.1.101.3.4.3.10",
+        "2.16.840.1.101.3.4.3.11",
+        "2.16.840.1.101.3.4.3.12",
+    ];
+    let algorithm = AlgorithmIdentifierOwned::from_der(Signed::parse(der)?.algorithm)?.oid.to_string();
+    Ok(match key.algorithm.oid.to_string().as_str() {
+        "1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.10" => RSA.contains(&algorithm.as_str()),
+        "1.2.840.10045.2.1" => EC.contains(&algorithm.as_str()),
+        _ => false,
+    })
 }
 
 /// Reads a certificate that should be well-formed. The crate holds an object identifier of at most

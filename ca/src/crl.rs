@@ -10,11 +10,20 @@ use jeton_pki::signer::assemble;
 use x509_cert::crl::CertificateList;
 use x509_cert::ext::pkix::{CrlNumber, CrlReason};
 
-use crate::authority::{REASONS, Ready};
-use crate::file::Source;
+use crate::authority::{REASONS, Ready, Signature};
+use crate::file::{Source, damaged};
 use crate::issuer::Revoked;
-use crate::register::{Entry, Register};
+use crate::register::{Entry, MOST_NUMBER, Register};
 use crate::{Cause, Error, file};
+
+/// Whether the last CRL may be lost: its file is gone, or cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It may not.
+    Refused,
+    /// It may: the operator gave the number of the next one.
+    Accepted,
+}
 
 impl Ready<'_> {
     /// Signs a CRL with these certificates of the list. It is valid from this second since 1970 on,
@@ -27,33 +36,82 @@ impl Ready<'_> {
         Ok(assemble(&tbs, signer, &self.sign(signer, &tbs)?)?)
     }
 
-    /// Fails if the place of the last CRL has a later one: the list is older than that.
-    pub fn expect_last_crl(&self, register: &Register) -> Result<(), Error> {
-        match register.authority(&self.name)?.crl_file {
-            Some(file) => self.expect_newest(register, Path::new(&file)),
-            None => Ok(()),
+    /// Fails if the place of the last CRL has a later one: the list is older than that. Fails also
+    /// if no CRL of this CA can be read there and the operator did not say so: it may have been a
+    /// later one.
+    pub fn expect_last_crl(&self, register: &Register, lost: Lost) -> Result<(), Error> {
+        let Some(file) = register.authority(&self.name)?.crl_file else { return Ok(()) };
+        let path = Path::new(&file);
+        let number = self.published(path).and_then(|number| {
+            number.ok_or_else(|| {
+                damaged(path, "the last CRL was written here, and the file has no CRL of this CA")
+            })
+        });
+        match number {
+            Ok(number) => register.expect_known(&self.name, number, path),
+            Err(_) if lost == Lost::Accepted => Ok(()),
+            Err(error) => {
+                register.expect_sure(&self.name)?;
+                Err(error.cause().error(format!(
+                    "{error}. The list may be older than this CRL, and lack revocations. Put the CRL back; if it is gone, \
+                    `jeton crl --number` makes the next one"
+                )))
+            }
         }
     }
 
-    /// Fails if a file has a CRL of this CA that the list does not know. A file that is missing, or
-    /// has something else, says nothing.
-    pub fn expect_newest(&self, register: &Register, path: &Path) -> Result<(), Error> {
+    /// Fails if a file that a CRL would replace has a CRL of this CA that the list does not know, one
+    /// that cannot be read, or one of another CA. A file without CRLs says nothing.
+    pub fn expect_replaceable(&self, register: &Register, path: &Path, lost: Lost) -> Result<(), Error> {
         match self.published(path) {
-            Some(number) => register.expect_known(&self.name, number, path),
-            None => Ok(()),
+            Ok(Some(number)) => return register.expect_known(&self.name, number, path),
+            Ok(None) => {}
+            Err(_) if lost == Lost::Accepted => return Ok(()),
+            Err(error) => return Err(error),
         }
+        let file = file::read(path, Source::Found, file::LONGEST)?;
+        let Some(other) = read_crls(&file).unwrap_or_default().into_iter().next() else { return Ok(()) };
+        Err(Cause::Refused.error(format!(
+            "{} has the CRL of another CA, {}: remove it, or write to another file",
+            path.display(),
+            other.tbs_cert_list.issuer
+        )))
     }
 
-    /// Returns the highest number of the CRLs of this CA in a file.
-    fn published(&self, path: &Path) -> Option<u64> {
-        let crls = read_crls(&file::read(path, Source::Found, file::LONGEST).ok()?)?;
-        // A user who may write to the file may have put any number there.
-        let is_own = |crl: &&CertificateList| {
-            self.issuer.is_called(&crl.tbs_cert_list.issuer)
-                && crl.to_der().is_ok_and(|der| self.has_signed(&der).unwrap_or(false))
-        };
-        let own = crls.iter().filter(is_own);
-        own.filter_map(crl_number).max()
+    /// Returns the highest number of the CRLs of this CA in a file, or `None` if it has none. Fails if
+    /// one cannot be read, or has the name of this CA and not its signature.
+    fn published(&self, path: &Path) -> Result<Option<u64>, Error> {
+        let file = file::read(path, Source::Found, file::LONGEST)?;
+        let crls = read_crls(&file).unwrap_or_default();
+        // PEM, or the tag and the long length of DER.
+        let has_crl =
+            || file.windows(3).any(|text| text == b"CRL") || matches!(file[..], [0x30, 0x80..=0xff, ..]);
+        if crls.is_empty() && has_crl() {
+            return Err(damaged(path, "the CRL is damaged"));
+        }
+        let mut last = None;
+        for crl in crls.iter().filter(|crl| self.issuer.is_called(&crl.tbs_cert_list.issuer)) {
+            self.expect_signed(&crl.to_der().map_err(Error::damaged)?)
+                .map_err(|reason| damaged(path, &reason))?;
+            let number = crl_number(crl).unwrap_or_default();
+            if number > MOST_NUMBER {
+                return Err(damaged(path, "the number of the CRL is above 2^62, so none may follow it"));
+            }
+            last = last.max(Some(number));
+        }
+        Ok(last)
+    }
+
+    /// Fails with the reason unless the CA signed a CRL.
+    fn expect_signed(&self, der: &[u8]) -> Result<(), String> {
+        match self.signature(der) {
+            Ok(Signature::Own) => Ok(()),
+            Ok(Signature::Foreign) => {
+                Err("the CRL has the name of this CA, and not its signature".to_owned())
+            }
+            Ok(Signature::Unsupported(reason)) => Err(format!("the CRL cannot be verified: {reason}")),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 

@@ -88,6 +88,20 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
+    /// Returns the cause, as far as it is known.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Caused(cause, _) => *cause,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => Cause::NotFound,
+                io::ErrorKind::PermissionDenied => Cause::NotPermitted,
+                _ => Cause::Damaged,
+            },
+            Self::Refused(_) => Cause::Refused,
+            _ => Cause::Other,
+        }
+    }
+
     /// The error of a certificate or a CRL that should be well-formed.
     pub(crate) fn damaged(error: der::Error) -> Self {
         Cause::Damaged.error(format!("DER: {error}"))

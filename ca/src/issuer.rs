@@ -100,8 +100,12 @@ impl Issuer {
         let tbs = &certificate.tbs_certificate;
         let is_authority = tbs.get::<BasicConstraints>()?.is_some_and(|(_, basic)| basic.ca);
         let may_sign = tbs.get::<KeyUsage>()?.is_none_or(|(_, usage)| usage.key_cert_sign());
-        if !is_authority || !may_sign {
+        if !is_authority {
             return Err(Error::Refused(format!("{} is not the certificate of a CA", tbs.subject)));
+        }
+        if !may_sign {
+            let text = format!("the key usage of the certificate of {} lacks keyCertSign", tbs.subject);
+            return Err(Error::Refused(text));
         }
         let info = tbs.subject_public_key_info.to_der()?;
         // RFC 5280, 4.2.1.1: the value is the subject key identifier of the CA's certificate.

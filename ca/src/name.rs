@@ -131,13 +131,18 @@ pub fn is_called(certificate: &TbsCertificate, text: &str) -> Result<bool, Error
     let names = certificate.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
     let mut values = names.iter().map(|name| (type_of(name), value_of(name)));
     let is_name = values.any(|(kind, value)| {
-        let is_value = |text: &str| value == text || kind == "dns" && canonical(&value) == canonical(text);
+        let is_value = |text: &str| match kind {
+            "dns" => canonical(&value) == canonical(text),
+            "ip" => value.parse::<IpAddr>().is_ok_and(|value| text.parse() == Ok(value)),
+            _ => value == text,
+        };
         is_value(text) || text.split_once(':').is_some_and(|(typed, text)| typed == kind && is_value(text))
     });
     let subject = &certificate.subject;
     let mut attributes = subject.0.iter().flat_map(|part| part.0.iter());
-    let is_common = attributes
-        .any(|one| one.oid == COMMON_NAME && text_of(&one.value).is_some_and(|value| value == text));
+    let is_common = attributes.any(|one| {
+        one.oid == COMMON_NAME && text_of(&one.value).is_some_and(|value| folded(&value) == folded(text))
+    });
     let is_subject = text.parse().is_ok_and(|name: Name| !name.0.is_empty() && same(&name, subject));
     Ok(is_name || is_common || is_subject)
 }
@@ -150,15 +155,18 @@ pub fn same(one: &Name, other: &Name) -> bool {
 
 fn prepared(name: &Name) -> Vec<BTreeSet<(ObjectIdentifier, Vec<u8>)>> {
     let value = |value: &Any| match text_of(value) {
-        Some(text) => {
-            let folded = text.nfkc().collect::<String>().to_lowercase();
-            folded.split_whitespace().collect::<Vec<_>>().join(" ").into_bytes()
-        }
+        Some(text) => folded(&text).into_bytes(),
         None => value.to_der().unwrap_or_default(),
     };
     let part =
         |part: &RelativeDistinguishedName| part.0.iter().map(|one| (one.oid, value(&one.value))).collect();
     name.0.iter().map(part).collect()
+}
+
+/// Returns the form of a text in which equal parts of a name are equal.
+fn folded(text: &str) -> String {
+    let text = text.nfkc().collect::<String>().to_lowercase();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Fails with [`Error::Refused`] unless all names and the subject are what RFC 5280 allows.
@@ -173,6 +181,12 @@ pub fn check(subject: &Name, names: &[GeneralName]) -> Result<(), Error> {
     {
         let subject = subject.to_string();
         return Err(Error::Refused(format!("{:?} is not a valid subject", subject)));
+    }
+    // RFC 5280, A.1: ub-common-name.
+    let mut parts = subject.0.iter().flat_map(|part| part.0.iter());
+    let is_long = |text: String| text.chars().count() > 64;
+    if parts.any(|part| part.oid == COMMON_NAME && text_of(&part.value).is_some_and(is_long)) {
+        return Err(Error::Refused("a common name has at most 64 characters".to_owned()));
     }
     Ok(())
 }

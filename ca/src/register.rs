@@ -428,8 +428,8 @@ impl Register {
         Ok(split(&self.done(der)?.unwrap_or_default())?.into_iter().map(<[u8]>::to_vec).collect())
     }
 
-    /// Returns the certificates of the keys that have the secret of this public key, or whose
-    /// secret its owner can compute, of all CAs. Of the compromised ones, also those that cannot be
+    /// Returns the certificates of the keys that have a secret of this public key, or whose
+    /// secret its owner can compute, of all CAs. A composite key has the secrets of its components. Of the compromised ones, also those that cannot be
     /// read. The key of a certificate that was adopted from a CRL alone is unknown.
     pub fn of_key(&self, info: &[u8], which: Of) -> Result<Vec<Entry>, Error> {
         const ALL: &str = "SELECT id, der FROM certificate
@@ -479,7 +479,7 @@ impl Register {
                 entry.serial, entry.subject
             ))),
             Some(entry) => Err(Cause::Refused.error(format!(
-                "the key shares its secret with that of the certificate {} of {}, which was revoked because the key was \
+                "the key shares a secret with that of the certificate {} of {}, which was revoked because the key was \
                 compromised; the holder needs a new key",
                 entry.serial, entry.subject
             ))),
@@ -529,7 +529,8 @@ impl Register {
     /// makes a CRL until that is dropped, so no CRL is published after one with a higher number.
     /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
     /// the list does not know, or if the last one starts later. `file` is remembered as the place of
-    /// the CRL, so that a list that is older than the CRL is noticed.
+    /// the CRL, so that a list that is older than the CRL is noticed. With `least`, the earlier place
+    /// is forgotten.
     pub fn next_crl<T, U, E: From<Error>>(
         &mut self,
         id: &str,
@@ -541,8 +542,9 @@ impl Register {
     ) -> Result<U, E> {
         const LAST: &str = "SELECT crl_number, crl_start, unsure FROM authority WHERE id = ?1";
         const NEXT: &str =
-            "UPDATE authority SET crl_number = ?2, crl_start = ?3, crl_end = ?4, crl_file = COALESCE(?5, crl_file),
+            "UPDATE authority SET crl_number = ?2, crl_start = ?3, crl_end = ?4, crl_file = CASE WHEN ?5 THEN NULL ELSE crl_file END,
             unsure = 0 WHERE id = ?1";
+        const PLACE: &str = "UPDATE authority SET crl_file = ?2 WHERE id = ?1";
         let refused = |text: String| Ok(Err(Cause::Refused.error(text).into()));
         self.authority(id)?;
         let turn = self.turn()?;
@@ -576,11 +578,17 @@ impl Register {
                 select(list, "WHERE authority = ?1 AND revoked IS NOT NULL ORDER BY c.id", params![id])?;
             let made = make(number, start, &revoked);
             if made.is_ok() {
-                list.execute(NEXT, params![id, number as i64, start, start + lifetime, file])?;
+                let values = params![id, number as i64, start, start + lifetime, least.is_some()];
+                list.execute(NEXT, values)?;
             }
             Ok(made.map(|made| (number, made)))
         })??;
-        publish(number, made, turn)
+        let published = publish(number, made, turn)?;
+        if let Some(file) = file {
+            // Earlier, a command that is killed would leave a place without a CRL.
+            self.done(self.connection.execute(PLACE, params![id, file]))?;
+        }
+        Ok(published)
     }
 
     /// Waits until no other process makes a CRL of this list. The next process may go on when the

@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::Error;
 use crate::authority::{Ready, certificate_of, entry_of};
-use crate::crl::revoked;
+use crate::crl::{Lost, revoked};
 use crate::issuer::{
     Answer, Query, Responder, Unsigned, internal_error, malformed_request, now, ocsp_request,
 };
@@ -80,7 +80,7 @@ impl<'a> Service<'a> {
         days: u32,
         report: &'a (dyn Fn(&dyn Display) + Sync),
     ) -> Result<Self, Error> {
-        ready.expect_last_crl(&register)?;
+        ready.expect_last_crl(&register, Lost::Refused)?;
         register.expect_sure(&ready.name)?;
         let certificate = match (signer, ready.expect_own_key()) {
             (Some(certificate), _) => Some(certificate),

@@ -17,14 +17,15 @@ pub struct Rules {
     /// Checks a public key, by the template that creates it. Returns it as SubjectPublicKeyInfo,
     /// whose point is not compressed, or says why it is refused.
     pub check_key: fn(&[Attribute]) -> Result<Vec<u8>, String>,
-    /// Returns whether the owner of one of two public keys knows the private key of the other.
+    /// Returns whether the owner of one of two secrets knows the other.
     pub have_one_secret: fn(&SecretIdentity, &SecretIdentity) -> bool,
     /// Verifies signatures that no module verifies.
     pub is_signed: IsSigned,
 }
 
 impl Rules {
-    /// Returns whether two public keys, which may be composite, have one secret in common.
+    /// Returns whether the owner of one of two public keys knows a private key of the other, by the
+    /// secrets of both.
     pub(crate) fn have_common_secret(&self, one: &[SecretIdentity], other: &[SecretIdentity]) -> bool {
         one.iter().any(|one| other.iter().any(|other| (self.have_one_secret)(one, other)))
     }

@@ -42,6 +42,8 @@ pub enum Flaw {
     SmallScalar,
     /// The modulus has the form of CVE-2017-15361 (ROCA), whose factors can be computed.
     Roca,
+    /// The vector of ML-DSA is so short that everyone can make signatures.
+    ShortVector,
 }
 
 impl Flaw {
@@ -80,6 +82,7 @@ impl Display for Flaw {
             Self::SmoothFactor => "an RSA modulus with a prime p for which p - 1 has small factors only",
             Self::SmallScalar => "a point whose private key is a small number",
             Self::Roca => "an RSA modulus that can be factored (ROCA, CVE-2017-15361)",
+            Self::ShortVector => "an ML-DSA key with a short vector t1: everyone can make its signatures",
         })
     }
 }
@@ -108,9 +111,17 @@ const ORDER_448: &[u8] = b"3ffffffffffffffffffffffffffffffffffffffffffffffffffff
 /// Checks a public key of a stranger as far as a division does: each import pays for it.
 pub(crate) fn check(parts: &PublicParts, provider: &Provider) -> Result<(), Flaw> {
     provider.keys.public(parts).map_err(Flaw::Malformed)?;
+    match parts {
+        PublicParts::Composite { ml_dsa, traditional, .. } => {
+            check_vector(ml_dsa)?;
+            return check(traditional, provider);
+        }
+        PublicParts::MlDsa { key, .. } => check_vector(key)?,
+        _ => {}
+    }
     check_order(parts)?;
-    check_subgroup(parts.traditional())?;
-    let PublicParts::Rsa { n, e } = parts.traditional() else { return Ok(()) };
+    check_subgroup(parts)?;
+    let PublicParts::Rsa { n, e } = parts else { return Ok(()) };
     let (n, e) = (BigUint::from_bytes_be(n), BigUint::from_bytes_be(e));
     let flaws: [(Flaw, &dyn Fn() -> bool); 3] = [
         (Flaw::Exponent, &|| !e.bit(0) || e <= BigUint::from(1_u32)),
@@ -306,6 +317,34 @@ fn check_rsa(modulus: &[u8], provider: &Provider) -> Result<(), Flaw> {
     Ok(())
 }
 
+/// Fails if the vector t1 of an ML-DSA key is short (FIPS 204, 8.3). A verifier computes the high
+/// bits of A z - c t1 2^13 and corrects as many of them as the hint has ones. If t1 is zero, or so
+/// short that c t1 2^13 changes few high bits, every short z gives a signature.
+///
+/// The sum of the distances of all coefficients of t1 2^13 from a multiple of q says how many
+/// change. A real t1 has the mean distance q / 4. The bound is q / 8, which no key of 1024
+/// coefficients comes below by chance: it is 28 deviations away. Twice the vector must not be short
+/// either: c may have an even sum.
+fn check_vector(key: &[u8]) -> Result<(), Flaw> {
+    const Q: u64 = 8_380_417;
+    // FIPS 204, algorithm 22: after 32 bytes, each coefficient has 10 bits.
+    let vector: Vec<_> = key.get(32..).unwrap_or_default().chunks_exact(5).flat_map(ten_bits).collect();
+    let is_short = |factor: u64| {
+        let distance = |coefficient: &u64| {
+            let shifted = (coefficient << 13) * factor % Q;
+            shifted.min(Q - shifted)
+        };
+        vector.iter().map(distance).sum::<u64>() < Q / 8 * vector.len() as u64
+    };
+    if is_short(1) || is_short(2) { Err(Flaw::ShortVector) } else { Ok(()) }
+}
+
+/// Returns the four numbers of 10 bits in 5 bytes.
+fn ten_bits(bytes: &[u8]) -> [u64; 4] {
+    let all = bytes.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    [0, 10, 20, 30].map(|shift| all >> shift & 0x3ff)
+}
+
 fn common_divisor(mut one: BigUint, mut other: BigUint) -> BigUint {
     while other != BigUint::default() {
         (one, other) = (other.clone(), one % other);
@@ -375,6 +414,7 @@ fn is_power(n: &BigUint) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{MlDsa, PairSpec};
 
     fn flaw(n: &BigUint, e: u8) -> Result<(), Flaw> {
         let all = Provider::ALL.iter().filter(|provider| provider.name != "null");
@@ -508,6 +548,33 @@ mod tests {
             n += &product;
         }
         assert_eq!(flaw(&n, 3), Err(Flaw::Roca));
+    }
+
+    #[test]
+    fn an_ml_dsa_key_with_a_short_vector_is_refused_and_real_keys_are_not() {
+        let key = |coefficient: &dyn Fn(usize) -> u64| {
+            let group = |at: usize| {
+                let all = (0..4).fold(0, |all, part| all | coefficient(4 * at + part) << (10 * part));
+                all.to_le_bytes()[..5].to_vec()
+            };
+            [vec![7; 32], (0..256).flat_map(group).collect()].concat()
+        };
+        // 1023 * 2^13 is -1 modulo q, and twice 512 * 2^13 is 2^13 - 1.
+        for short in [0, 1, 1023, 1022, 512] {
+            assert_eq!(check_vector(&key(&|_| short)), Err(Flaw::ShortVector), "{short}");
+        }
+        assert_eq!(check_vector(&key(&|at| if at < 20 { 400 } else { 0 })), Err(Flaw::ShortVector));
+        assert_eq!(ten_bits(&[0xff, 3, 0, 0, 0x80]), [0x3ff, 0, 0, 0x200]);
+        for provider in Provider::ALL.iter().filter(|provider| provider.name != "null") {
+            for set in [MlDsa::MlDsa44, MlDsa::MlDsa65, MlDsa::MlDsa87] {
+                let (public, _) =
+                    provider.keys.generate(&PairSpec::MlDsa { set, seed: None }).expect("a pair");
+                assert_eq!(check(&public, provider), Ok(()));
+                let PublicParts::MlDsa { mut key, set } = public else { panic!("another key") };
+                key[32..].fill(0);
+                assert_eq!(check(&PublicParts::MlDsa { set, key }, provider), Err(Flaw::ShortVector));
+            }
+        }
     }
 
     #[test]

@@ -126,8 +126,17 @@ fn expect_secret_of_authority(der: &[u8]) -> Result<(), Error> {
     let info = SubjectPublicKeyInfoOwned::from_der(&certificate::public_key_of(der)?);
     let Some(info) = info.ok().filter(|_| !is_leaf) else { return Ok(()) };
     expect_one_encoding(&info)?;
-    let flaw = public_key_template(&info).ok().and_then(|template| check_public_key(&template).err());
-    match flaw.filter(|flaw| flaw.is_certain()) {
+    // RFC 8017, A.1.
+    let is_rsa = info.algorithm.oid.to_string() == "1.2.840.113549.1.1.1";
+    let flaw = match public_key_template(&info) {
+        Ok(template) => check_public_key(&template).err(),
+        Err(error) if is_rsa => {
+            return Err(Cause::Refused.error(format!("the key of this CA is damaged: {error}")));
+        }
+        Err(_) => None,
+    };
+    // No program can use an RSA key of a size that is refused, or everyone factors it.
+    match flaw.filter(|flaw| is_rsa || flaw.is_certain()) {
         None => Ok(()),
         Some(flaw) => Err(Cause::Refused.error(format!("the key of this CA is refused: {flaw}"))),
     }

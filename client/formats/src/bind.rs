@@ -67,3 +67,14 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
         None => Err(Error::Damaged("BIND key: the algorithm is missing")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dsa_key_is_refused_with_the_next_step() {
+        let read = read("Private-key-format: v1.3\nAlgorithm: 3 (DSA)\n");
+        assert_eq!(read.err(), Some(NO_DSA));
+    }
+}

@@ -1,16 +1,15 @@
 //! Private keys in DER, as PKCS #8.
 
-use cryptoki_sys::{CKK_EC, CKK_ML_DSA, CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::Decode;
 use der::asn1::ObjectIdentifier;
-use jeton_client::key_types::{self, Components};
+use jeton_client::key_types;
 use jeton_client::safe_text::hex;
 use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::error::NO_DSA;
-use super::{Entry, Error, Item, Password, ber, lattice, pbe};
+use super::{Entry, Error, Item, Password, ber, composite, lattice, pbe};
 use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -19,9 +18,9 @@ pub(crate) const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 const SECP256K1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.10");
 const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-const ED448: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.113");
-const NULL: &[u8] = &[5, 0];
+pub(crate) const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+pub(crate) const ED448: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.113");
+pub(crate) const NULL: &[u8] = &[5, 0];
 /// The constructed and the primitive tag \[1\].
 const CONTEXT_1: u8 = 0xa1;
 const PUBLIC_KEY: u8 = 0x81;
@@ -209,37 +208,13 @@ pub enum SecretIdentity {
     Other(Vec<u8>),
 }
 
-/// Returns what all public keys of the secret of this key have in common. A composite key has two
-/// secrets, and each component may also be a key of its own.
+/// Returns what all public keys of each secret of a key have in common. A composite key has the
+/// secrets of its components, and every other key has one.
 pub fn secret_identities(info: &[u8]) -> Vec<SecretIdentity> {
-    match components(info) {
-        Some(components) => components.iter().map(|one| secret_identity(one)).collect(),
+    match composite::components(info) {
+        Some(components) => components.iter().map(|info| secret_identity(info)).collect(),
         None => vec![secret_identity(info)],
     }
-}
-
-/// Returns the components of a composite key (draft-ietf-lamps-pq-composite-sigs, 4), encoded as
-/// keys of their own.
-fn components(info: &[u8]) -> Option<[Vec<u8>; 2]> {
-    let [algorithm, key] = ber::members(info, SEQUENCE)?[..] else { return None };
-    let Components { ml_dsa, traditional } =
-        key_types::of_oid(ber::first(algorithm.content)?.0.whole)?.components?;
-    let first_len = match ml_dsa {
-        CKP_ML_DSA_44 => 1312,
-        CKP_ML_DSA_65 => 1952,
-        _ => 2592,
-    };
-    let (first, second) = key.content.get(1..)?.split_at_checked(first_len)?;
-    let encode = |algorithm: &[&[u8]], key| {
-        let key = ber::encode(BIT_STRING, &[&bits(key)]);
-        ber::encode(SEQUENCE, &[&ber::encode(SEQUENCE, algorithm), &key]).to_vec()
-    };
-    let second = match key_types::of_oid(traditional) {
-        Some(curve) if curve.kind == CKK_EC => encode(&[key_types::EC, traditional], second),
-        Some(_) => encode(&[traditional], second),
-        None => rsa_public(second),
-    };
-    Some([encode(&[key_types::of_set(CKK_ML_DSA, ml_dsa)?.oid], first), second])
 }
 
 /// Returns what all public keys of one secret have in common. The negative of a point has the
@@ -372,14 +347,13 @@ pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
 mod tests {
     use super::*;
 
-    /// The forms of OpenSSL, PKCS #8 and BIND.
+    /// The forms of OpenSSL and PKCS #8.
     #[test]
     fn a_dsa_key_is_refused_with_the_next_step() {
         let one = [INTEGER, 1, 1];
         let openssl = ber::encode(SEQUENCE, &[&[INTEGER, 1, 0], &one, &one, &one, &one, &one]);
         let pkcs8 = pkcs8(DSA, &ber::encode(SEQUENCE, &[&one, &one, &one]), &one, None);
-        let bind = crate::bind::read("Private-key-format: v1.3\nAlgorithm: 3 (DSA)\n");
-        for error in [private(&openssl).err(), private(&pkcs8).err(), bind.err()] {
+        for error in [private(&openssl).err(), private(&pkcs8).err()] {
             assert_eq!(error, Some(NO_DSA));
         }
     }
@@ -431,6 +405,14 @@ mod tests {
             assert_ne!(identity(other), identity(&kind[0]));
             assert_eq!(secret_identity(other), secret_identity(&kind[0]));
         }
+        // A composite has the secrets of both components, in each encoding.
+        let composite = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.6.45");
+        let ml_dsa = [6; 1952];
+        for (at, point) in [(0, point(4, &even)), (1, point(2, &[7; 32]))] {
+            let both = secret_identities(&info(composite, &[], 0, &[&ml_dsa[..], &point].concat()));
+            assert_eq!(both, [secret_identity(&encodings[3][at]), secret_identity(&encodings[1][at])]);
+        }
+        assert_eq!(secret_identities(&encodings[0][0]), [secret_identity(&encodings[0][0])]);
         let firsts: std::collections::BTreeSet<_> =
             encodings.iter().map(|kind| secret_identity(&kind[0])).collect();
         assert_eq!(firsts.len(), encodings.len());

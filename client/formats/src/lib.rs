@@ -10,6 +10,7 @@
 mod ber;
 mod bind;
 pub mod certificate;
+mod composite;
 mod entry;
 mod error;
 mod jwk;

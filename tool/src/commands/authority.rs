@@ -34,6 +34,11 @@ impl ListFile {
         }
     }
 
+    /// Returns whether the command line names the list.
+    pub fn is_named(&self) -> bool {
+        self.issued.is_some()
+    }
+
     /// Opens the list.
     pub fn open(&self) -> Result<Register, Error> {
         Ok(Register::open(&self.path()?, certificate_list::RULES)?)

@@ -104,9 +104,7 @@ impl Adopt {
     fn run(self) -> Result<(), Error> {
         let (ready, mut register, row) = self.init.open()?;
         let mut found = Found::new(&ready);
-        for source in &self.sources {
-            found.read(source)?;
-        }
+        found.read(&self.sources)?;
         found.warnings().iter().for_each(|text| warn(text));
         if found.unlisted() > 0 {
             warn(&format!(

@@ -1,5 +1,7 @@
 //! The commands of the CA, and requests and certificates that a key signs for itself.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -8,10 +10,10 @@ use jeton_ca::authority::certificate_of;
 use jeton_ca::certificate::{Holder, Role, request_tbs, self_signed_tbs};
 use jeton_ca::register::Register;
 use jeton_pki::signer::{Login, Signer, assemble};
+use jeton_tool::Error;
 use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{describe, public_key_info};
-use jeton_tool::{Cause, Error};
 
 use super::authority::ListFile;
 use super::ca::Ca;
@@ -20,7 +22,7 @@ use super::info::Info;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::ocsp::Ocsp;
-use super::out::{Encoding, Output};
+use super::out::{Encoding, Output, shown_path};
 use super::p12::P12;
 use super::pin::warn;
 use super::target::{Chosen, Need, Opened};
@@ -180,15 +182,15 @@ impl SelfSign {
             return Ok(());
         }
         let list = self.list.path()?;
-        if !Register::is_missing(&list) {
-            match self.list.open() {
-                Ok(register) => register.expect_secret(&ready.info)?,
-                // A user of a token is not always the one of the CA.
-                Err(error) if error.cause() == Cause::NotPermitted => {
-                    warn(&format!("{error}; the list was not asked whether the key is compromised"));
-                }
-                Err(error) => return Err(error),
-            }
+        // A user of a token is not always the one of the CA.
+        let is_foreign = || File::open(&list).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        match self.list.is_named() {
+            false if Register::is_missing(&list) => {}
+            false if is_foreign() => warn(&format!(
+                "{}: permission denied; the list was not asked whether the key is compromised",
+                shown_path(&list)
+            )),
+            _ => self.list.open()?.expect_secret(&ready.info)?,
         }
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;

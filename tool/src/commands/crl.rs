@@ -3,6 +3,7 @@
 use std::path::{Path, absolute};
 
 use clap::Args;
+use jeton_ca::crl::Lost;
 use jeton_ca::register::Entry;
 use jeton_tool::Error;
 use jeton_tool::output_file::is_stream;
@@ -22,8 +23,9 @@ pub struct Crl {
     /// The CRL is valid for this number of days from now.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
-    /// The number of the CRL. The first CRL of a CA that is older than its list needs one, and so
-    /// does the first one after a restore, if `ca adopt` did not read the last CRL.
+    /// The number of the CRL, above all earlier numbers. The first CRL of a CA that is older than
+    /// its list needs one. So does the first one after a restore, if `ca adopt` did not read the
+    /// last CRL, and the first one after the file of the last CRL was lost or moved.
     #[arg(long)]
     number: Option<u64>,
     /// The format of the output.
@@ -52,8 +54,10 @@ impl Crl {
         let mut register = ready.register(&self.authority.list.path()?)?;
         let ready = ready.bind(&register)?;
         ready.expect_good(&register)?;
+        let lost = if self.number.is_some() { Lost::Accepted } else { Lost::Refused };
+        ready.expect_last_crl(&register, lost)?;
         if let Some(path) = self.output.replaced() {
-            ready.expect_newest(&register, &path)?;
+            ready.expect_replaceable(&register, &path, lost)?;
         }
         let lifetime = i64::from(self.days) * 24 * 60 * 60;
         let make = |number, start: i64, all: &[Entry]| {

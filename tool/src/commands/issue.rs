@@ -7,6 +7,7 @@ use clap::Args;
 use der::Encode;
 use jeton_ca::authority::{Ready, entry_of};
 use jeton_ca::certificate::Holder;
+use jeton_ca::crl::Lost;
 use jeton_ca::file::{self, Source};
 use jeton_ca::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
 use jeton_ca::name::{constraint, general_name, type_of};
@@ -62,6 +63,7 @@ impl Terms {
         let ready = self.authority.open()?;
         let register = ready.register(&self.authority.list.path()?)?;
         let ready = ready.bind(&register)?;
+        ready.expect_last_crl(&register, Lost::Refused)?;
         ready.expect_may_issue(&register)?;
         Ok((ready, register))
     }

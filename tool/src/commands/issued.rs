@@ -194,8 +194,8 @@ impl Revoke {
         for other in &same_key {
             let subject = shown(&other.subject);
             text += &format!(
-                "\nThe certificate {} of {subject} has the same key, and is not revoked: `jeton cert revoke {0} \
-                --reason {}` revokes it.",
+                "\nThe certificate {} of {subject} has the same key or shares a secret with it, and is not revoked: `jeton \
+                cert revoke {0} --reason {}` revokes it.",
                 other.serial, self.reason
             );
         }
@@ -209,7 +209,7 @@ impl Revoke {
 struct RevokedRow {
     #[serde(flatten)]
     row: IssuedRow,
-    /// Further certificates of a compromised key.
+    /// Further certificates of a compromised key, or of keys that share a secret with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     same_key: Vec<IssuedRow>,
 }

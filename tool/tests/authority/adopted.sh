@@ -126,7 +126,7 @@ jeton cert issue twin.csr --label old --profile tls-client --out same.pem
 for round in 1 2; do jeton ca adopt twin.pem --label old 2>&1 | grep 'CN=twin has the number 4d of another'; done
 jeton cert show serial:4d 2>&1 | grep 'CN=a has this number too; CN=twin has this number too$'
 jeton cert show ./twin.pem | cmp - 9.pem
-jeton cert revoke ./twin.pem --reason key-compromise | grep "of CN=twin has the same key"
+jeton cert revoke ./twin.pem --reason key-compromise | grep "of CN=twin has the same key or shares a secret with it"
 for name in a twin; do
     fails 7 jeton cert issue $name.csr --label old --profile tls-client | grep 'the key was compromised'
 done
@@ -224,3 +224,26 @@ jeton ca adopt compromised-index.txt --label old 2>&1 | grep 'the CA may certify
 jeton ca adopt c.pem --label old 2>&1 | grep 'the CA may certify them again: 009002;'
 jeton ca adopt b.pem --label old > said 2>&1
 fails 1 grep 'certify them again' said
+# Signatures with SHA-1 are not accepted. The database vouches for a certificate that has one, and nothing for a CRL.
+mkdir -p weak/newcerts
+sed 's/demo/weak/' demo/cnf > weak/cnf
+touch weak/index.txt
+echo 9000 > weak/serial
+echo 01 > weak/crlnumber
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout weak.key -subj /CN=Weak \
+    -addext basicConstraints=critical,CA:TRUE -out weak-ca.pem
+weak() { openssl ca -batch -config weak/cnf -keyfile weak.key -cert weak-ca.pem "$@"; }
+for md in sha1 sha256; do
+    openssl req -new -newkey rsa:2048 -noenc -keyout key -subj /CN=$md -out weak.csr
+    weak -md $md -in weak.csr -out weak-$md.pem -notext
+done
+weak -gencrl -md sha1 -out weak-sha1.crl
+jeton token init --label weak
+jeton key import weak.key --token weak --label weak
+WEAK='--token weak --label weak --ca-cert weak-ca.pem --issued weak.sqlite'
+jeton ca init $WEAK
+for file in weak-sha1.pem weak-sha1.crl; do
+    fails 8 jeton ca adopt $file $WEAK | grep "$file: .*a signature with the algorithm 1.2.840.10045.4.1, which is not accepted"
+done
+jeton ca adopt weak $WEAK | grep '2 certificates are new'
+jeton cert revoke ./weak-sha1.pem --reason key-compromise --issued weak.sqlite

@@ -68,7 +68,7 @@ issue plus
 openssl req -new -key plus.key -subj /CN=held -out held.csr
 issue held
 jeton cert revoke ./held.pem --reason hold
-compromise plus | grep 'has the same key'
+compromise plus | grep 'has the same key or shares a secret with it'
 fails 7 issue minus | grep 'was revoked because the key was compromised'
 fails 7 jeton cert release ./held.pem | grep 'was revoked because the key was compromised'
 [ "$(jeton cert issued --status held | wc -l)" = 1 ]
@@ -99,12 +99,52 @@ done
 for name in first second third one other; do openssl req -new -key $name.key -subj /CN=$name -out $name.csr; done
 issue first sub-ca
 for name in one other; do issue $name; done
-compromise one | grep 'of CN=other has the same key'
+compromise one | grep 'of CN=other has the same key or shares a secret with it'
 compromise first
 for name in second third; do
     fails 7 issue $name sub-ca | grep 'was revoked because the key was compromised'
 done
 fails 7 jeton cert renew ./other.pem $CA | grep 'was revoked because the key was compromised'
+# A composite key has the secrets of both halves: alone, and in other composites.
+cat > halves.py <<'END'
+# Writes a composite private key of a seed of ML-DSA-65 and a key on P-256, or the seed alone.
+import sys
+def tlv(tag, *parts):
+    content = b''.join(parts)
+    return bytes([tag, len(content)]) + content
+seed, out, *more = sys.argv[1:]
+seed, second = bytes([int(seed)]) * 32, b''.join(open(name, 'rb').read() for name in more)
+oid, key = ('2b060105050706' '2d', seed + second) if more else ('608648016503040312', tlv(0x80, seed))
+open(out, 'wb').write(tlv(0x30, tlv(2, b'\0'), tlv(0x30, tlv(6, bytes.fromhex(oid))), tlv(4, key)))
+END
+jeton token init --label halves
+for name in half own; do
+    openssl ecparam -name prime256v1 -genkey -noout -out $name.key
+    openssl ec -in $name.key -no_public -outform DER -out $name.der
+done
+python3 halves.py 7 both.p8 half.der
+python3 halves.py 7 alone.p8
+python3 halves.py 7 left.p8 own.der
+python3 halves.py 8 right.p8 half.der
+python3 halves.py 9 free.p8 own.der
+for name in both alone left right free; do
+    jeton key import $name.p8 --token halves --label $name
+    jeton csr --token halves --label $name --subject CN=$name --out $name.csr
+done
+openssl req -new -key half.key -subj /CN=later -out later.csr
+for name in both left later; do issue $name; done
+compromise both > said
+grep 'of CN=left has the same key or shares a secret' said
+grep 'of CN=later has the same key or shares a secret' said
+for name in alone left right later; do
+    rm -f $name.pem
+    fails 7 issue $name | grep 'was revoked because the key was compromised'
+done
+issue free
+# One half alone is compromised.
+compromise free
+openssl req -new -key own.key -subj /CN=half -out half.csr
+fails 7 issue half | grep 'was revoked because the key was compromised'
 # Keys that anyone finds: the private keys 1 and 65536.
 python3 -c '
 for number in 1, 65536:
@@ -139,7 +179,39 @@ openssl req -x509 -key minus.key -subj /CN=Below -addext basicConstraints=critic
 jeton key import minus.key --token ca --label below
 fails 7 jeton ca init --token ca --label below --ca-cert below.pem | grep 'was revoked because the key was compromised'
 fails 7 jeton cert self-sign --token ca --label below --subject CN=Below --ca | grep 'was revoked because the key was compromised'
-jeton cert self-sign --token ca --label below --subject CN=Below --issued none.sqlite --out self.pem
+fails 3 jeton cert self-sign --token ca --label below --subject CN=Below --issued none.sqlite --out self.pem
+chmod 666 issued.sqlite
+fails 9 jeton cert self-sign --token ca --label below --subject CN=Below --out self.pem | grep 'other users may write to the list'
+chmod 600 issued.sqlite
+[ ! -e self.pem ]
+# Everyone can sign for ML-DSA with a vector of zeros: a request needs no private key.
+python3 - <<'END'
+def tlv(tag, *parts):
+    content = b''.join(parts)
+    size = len(content).to_bytes(2, 'big')
+    return bytes([tag, 0x82]) + size + content if len(content) > 127 else bytes([tag, len(content)]) + content
+algorithm = bytes.fromhex('300b0609608648016503040312')
+name = bytes.fromhex('300f310d300b06035504030c045a65726f')
+key = tlv(0x30, algorithm, tlv(3, b'\0' + bytes(1952)))
+info = tlv(0x30, b'\2\1\0', name, key, b'\xa0\0')
+open('zero.der', 'wb').write(tlv(0x30, info, algorithm, tlv(3, b'\0' + bytes(3309))))
+END
+fails 7 jeton cert issue zero.der $CA --profile tls-client | grep 'the public key is refused: an ML-DSA key with a short vector'
+# RSA keys of a CA that no program can use, and a CA without the right to sign certificates.
+for bits in 65536 400; do
+    python3 -c 'import sys
+def tlv(tag, content):
+    size = len(content).to_bytes(3, "big")
+    return bytes([tag, 0x83]) + size + content if len(content) > 127 else bytes([tag, len(content)]) + content
+key = tlv(0x30, tlv(2, (2**int(sys.argv[1]) - 1).to_bytes(int(sys.argv[1]) // 8 + 1, "big")) + bytes.fromhex("0203010001"))
+rsa = bytes.fromhex("300d06092a864886f70d0101010500")
+open("large.der", "wb").write(tlv(0x30, rsa + tlv(3, b"\0" + key)))' $bits
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout l.key -subj /CN=L -out l.pem
+    openssl req -new -key l.key -subj /CN=Large -out l.csr
+    printf 'basicConstraints=critical,CA:TRUE\n' > l.ext
+    openssl x509 -req -in l.csr -force_pubkey large.der -CA l.pem -CAkey l.key -days 9 -extfile l.ext -out large.pem
+    fails 7 jeton cert import large.pem --token ca | grep 'the key of this CA is refused: a size that is not supported'
+done
 # It had its list before the key was known to be compromised.
 jeton key generate --token ca --type ec:p256 --label late
 jeton cert self-sign --token ca --label late --subject CN=Late --ca --out late-ca.pem

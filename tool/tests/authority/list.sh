@@ -106,13 +106,54 @@ done
 jeton ca adopt again.crl --label ca
 [ "$(number)" = 10 ]
 fails 7 jeton cert issue key.csr --label ca --profile tls-client | grep 'the key was compromised'
-# An earlier CRL there, another file or a FIFO says nothing.
+# An earlier CRL there says nothing. Where no CRL of the CA can be read, a later one may have been.
 jeton crl --label ca --out again.crl --force
-for what in 'cp -p ca.crl' 'cp -p ca.pem' mkfifo; do
-    rm again.crl
-    $what again.crl
-    timeout 60 jeton crl --label ca | grep BEGIN
+cp -p again.crl good.crl
+cp -p ca.crl again.crl
+jeton crl --label ca | grep BEGIN
+openssl crl -in good.crl -outform DER -out good.der
+damage() {
+    rm -rf again.crl
+    case $1 in
+        gone) ;;
+        other) cp ca.pem again.crl ;;
+        empty) : > again.crl ;;
+        short) head -c 100 good.der > again.crl ;;
+        bit) python3 -c 'd = bytearray(open("good.der", "rb").read()); d[-1] ^= 1; open("again.crl", "wb").write(d)' ;;
+        folder) mkdir again.crl ;;
+        fifo) mkfifo again.crl ;;
+        zero) ln -s /dev/zero again.crl ;;
+    esac
+}
+for what in gone other empty short bit folder fifo zero; do
+    damage $what
+    code=8
+    [ $what != gone ] || code=3
+    for verb in crl 'cert issue key.csr --profile tls-client' 'ocsp request'; do
+        fails $code timeout 60 jeton $verb --label ca --out never | grep 'again.crl.*Put the CRL back; .*`jeton crl --number`'
+    done
 done
+[ ! -e never ]
+# No CRL replaces a damaged one, or that of another CA.
+rm -f again.crl
+cp -p good.crl again.crl
+for what in short bit; do
+    cp again.crl kept.crl
+    damage $what
+    mv again.crl bad.crl
+    mv kept.crl again.crl
+    fails 8 jeton crl --label ca --out bad.crl --force | grep bad.crl
+done
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout foreign.key -subj /CN=Foreign -out foreign.pem
+printf '[ca]\ndefault_ca = d\n[d]\ndatabase = foreign\ncrlnumber = foreign.number\ndefault_md = sha256\ndefault_crl_days = 9\n' > foreign.cnf
+: > foreign; echo 01 > foreign.number
+openssl ca -gencrl -config foreign.cnf -keyfile foreign.key -cert foreign.pem -out foreign.crl
+fails 7 jeton crl --label ca --out foreign.crl --force | grep 'the CRL of another CA, CN=Foreign'
+# The operator says that the file is gone. The list forgets its place.
+rm again.crl
+next=$(($(python3 -c 'import sqlite3; print(*sqlite3.connect("issued.sqlite").execute("SELECT crl_number FROM authority").fetchone())') + 1))
+jeton crl --label ca --number $next | grep BEGIN
+jeton crl --label ca | grep BEGIN
 jeton backup new-key backup.key
 jeton backup create ca.backup --token ca --recipient "$(sed -n 's/.*public key: //p' backup.key)" | grep 'list of issued'
 number
