@@ -420,7 +420,7 @@ fn globs(text: &str) -> Vec<String> {
     let imports = code.split(';').filter_map(|statement| {
         let (before, import) = statement.rsplit_once("use ")?;
         let line = before.rsplit('\n').next().unwrap_or_default().trim_start();
-        (line.is_empty() || line.starts_with("pub")).then(|| import.to_owned())
+        (line.is_empty() || line.starts_with("pub") && line.ends_with(' ')).then(|| import.to_owned())
     });
     let takes_all = |import: &String| ["::*", "{*", " *"].iter().any(|glob| import.contains(glob));
     imports.filter(|import| takes_all(import) && !GLOBS.contains(&import.as_str())).collect()

@@ -3,8 +3,8 @@
 
 use der::asn1::ObjectIdentifier;
 
+use crate::algorithms::{EC, ED448, ED25519, NULL, RSA};
 use crate::ber::{self, BIT_STRING, OID, SEQUENCE};
-use crate::keys::{EC, ED448, ED25519, NULL, RSA};
 
 /// The identifiers of all composites, without their last number: 1.3.6.1.5.5.7.6.
 const COMPOSITES: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 6];

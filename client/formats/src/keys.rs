@@ -10,17 +10,12 @@ use zeroize::Zeroizing;
 
 use super::error::NO_DSA;
 use super::{Entry, Error, Item, Password, ber, composite, lattice, pbe};
+use crate::algorithms::{EC, ED448, ED25519, NULL, PSS, RSA};
 use crate::ber::{BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 
-pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
-pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
-pub(crate) const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 const SECP256K1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.10");
 const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
-pub(crate) const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-pub(crate) const ED448: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.113");
-pub(crate) const NULL: &[u8] = &[5, 0];
 /// The constructed and the primitive tag \[1\].
 const CONTEXT_1: u8 = 0xa1;
 const PUBLIC_KEY: u8 = 0x81;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod algorithms;
 mod ber;
 mod bind;
 pub mod certificate;

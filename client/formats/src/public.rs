@@ -12,7 +12,7 @@ use ssh_key::public::{EcdsaPublicKey, Ed25519PublicKey, KeyData, RsaPublicKey as
 use ssh_key::{EcdsaCurve, Mpint, PublicKey as SshKey};
 
 use super::Error;
-use crate::keys::{EC, PSS, RSA};
+use crate::algorithms::{EC, PSS, RSA};
 
 /// The form of an exported public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
