@@ -113,10 +113,9 @@ fn a_forked_child_has_no_connection() {
     // may have that one, but not the next child too.
     let nothing = || connections_in_child(path) == 0;
     until("connections of the parent are open in the child", nothing);
-    // What is no first message of a connection ends the agent.
-    UnixStream::connect(socket(directory))
-        .and_then(|mut last| last.write_all(&frame(&[])))
-        .expect("a socket");
+    // What is no first message of a connection ends the agent. It must be able to answer before.
+    let mut last = UnixStream::connect(socket(directory)).expect("a socket");
+    last.write_all(&frame(&[])).expect("a message");
     agent.join().expect("a thread");
     module.finalize().expect("a module");
     for waiting in threads {
