@@ -265,12 +265,12 @@ fn a_damaged_token_stays_where_it_is() {
     let file = setup.file(&format!("tokens/{}", setup.token("jeton")));
     let store = rusqlite::Connection::open(&file).expect("a token");
     store.execute_batch("CREATE TEMP TABLE old AS SELECT * FROM record; DELETE FROM record WHERE id = (SELECT max(id) FROM record)").expect("SQL");
-    says(fails(1, &mut setup.moving("database")), "its record is missing");
+    says(fails(8, &mut setup.moving("database")), "its record is missing");
     store.execute_batch("DELETE FROM record; INSERT INTO record SELECT * FROM old").expect("SQL");
     drop(store);
     succeed(&mut setup.moving("database"));
     setup.sql("UPDATE object SET tag = set_byte(tag, 0, 255 - get_byte(tag, 0)) WHERE id = (SELECT min(id) FROM object)");
-    says(fails(1, &mut setup.moving("directory")), "not the one that its row names");
+    says(fails(8, &mut setup.moving("directory")), "not the one that its row names");
     assert_eq!((setup.places(), setup.token_files()), ((false, true), vec![]));
     setup.finds(&["damaged", "database-rights"]);
 }
