@@ -172,8 +172,8 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// Returns whether a key of this type makes signatures with the algorithm of a certificate or a CRL,
-/// and only the hash is not accepted.
+/// Returns whether a key of this type makes signatures with the algorithm of a certificate or a
+/// CRL, and only the hash is not accepted.
 fn is_weak(der: &[u8], key: &SubjectPublicKeyInfoOwned) -> Result<bool, Error> {
     // RFC 8017, A.2; RFC 3279, 2.2; RFC 5758, 3.2; NIST for SHA-3.
     const RSA: [&str; 12] = [

@@ -60,8 +60,8 @@ impl Ready<'_> {
         }
     }
 
-    /// Fails if a file that a CRL would replace has a CRL of this CA that the list does not know, one
-    /// that cannot be read, or one of another CA. A file without CRLs says nothing.
+    /// Fails if a file that a CRL would replace has a CRL of this CA that the list does not know,
+    /// one that cannot be read, or one of another CA. A file without CRLs says nothing.
     pub fn expect_replaceable(&self, register: &Register, path: &Path, lost: Lost) -> Result<(), Error> {
         match self.published(path) {
             Ok(Some(number)) => return register.expect_known(&self.name, number, path),
@@ -78,8 +78,8 @@ impl Ready<'_> {
         )))
     }
 
-    /// Returns the highest number of the CRLs of this CA in a file, or `None` if it has none. Fails if
-    /// one cannot be read, or has the name of this CA and not its signature.
+    /// Returns the highest number of the CRLs of this CA in a file, or `None` if it has none. Fails
+    /// if one cannot be read, or has the name of this CA and not its signature.
     fn published(&self, path: &Path) -> Result<Option<u64>, Error> {
         let file = file::read(path, Source::Found, file::LONGEST)?;
         let crls = read_crls(&file).unwrap_or_default();

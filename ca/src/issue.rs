@@ -162,8 +162,8 @@ impl Ready<'_> {
         profile.check_key(&key)?;
         let plain = (self.rules.check_key)(&template)
             .map_err(|flaw| Cause::Refused.error(format!("the public key is refused: {flaw}")))?;
-        // RFC 5480, 2.2: programs need not read compressed points. RFC 3279, 2.3.1: the parameters of
-        // RSA are NULL.
+        // RFC 5480, 2.2: programs need not read compressed points. RFC 3279, 2.3.1: the parameters
+        // of RSA are NULL.
         let oid = key.algorithm.oid.to_der()?;
         Ok(if [key_types::EC, key_types::RSA].contains(&&oid[..]) { plain } else { info.to_vec() })
     }

@@ -86,7 +86,8 @@ impl Validation {
     }
 
     /// Says why the crate refuses a certificate. It does not tell a short RSA key, or one of a type
-    /// that the program does not support, from a wrong signature, and refuses each name of a type whose constraints it does not know.
+    /// that the program does not support, from a wrong signature, and refuses each name of a type
+    /// whose constraints it does not know.
     fn cause(&self, error: &webpki::Error, leaf: &[u8], cas: &[Vec<u8>]) -> String {
         let leaf = rules::parse(&[leaf]).unwrap_or_default();
         let cas: Vec<_> = cas.iter().filter_map(|der| rules::parse(&[der]).ok()).flatten().collect();

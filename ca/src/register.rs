@@ -202,9 +202,9 @@ impl Register {
         }
     }
 
-    /// Fails if the list does not know a CRL with this number, which is in `file`: the list is older
-    /// than the CRL. It is marked so, and then signs nothing until `ca adopt` has read the CRL. The
-    /// caller reads the file before: another process writes a number to the list first.
+    /// Fails if the list does not know a CRL with this number, which is in `file`: the list is
+    /// older than the CRL. It is marked so, and then signs nothing until `ca adopt` has read the
+    /// CRL. The caller reads the file before: another process writes a number to the list first.
     pub fn expect_known(&self, id: &str, number: u64, file: &Path) -> Result<(), Error> {
         const MARK: &str = "UPDATE authority SET unsure = ?3 WHERE id = ?1 AND crl_number < ?2";
         let number = i64::try_from(number).unwrap_or(i64::MAX);
@@ -339,7 +339,8 @@ impl Register {
     /// is sure only if `complete` says that the revocations of that CRL are among them, and the CRL
     /// is later than the last one of the list: one that the list knew says nothing of others. A new
     /// list also believes a counter that was never used. Returns how many are new, and the
-    /// certificates whose number another one has: that one gets a remark, and the later end of both.
+    /// certificates whose number another one has: that one gets a remark, and the later end of
+    /// both.
     pub fn adopt(
         &mut self,
         id: &str,
@@ -428,9 +429,10 @@ impl Register {
         Ok(split(&self.done(der)?.unwrap_or_default())?.into_iter().map(<[u8]>::to_vec).collect())
     }
 
-    /// Returns the certificates of the keys that have a secret of this public key, or whose
-    /// secret its owner can compute, of all CAs. A composite key has the secrets of its components. Of the compromised ones, also those that cannot be
-    /// read. The key of a certificate that was adopted from a CRL alone is unknown.
+    /// Returns the certificates of the keys that have a secret of this public key, or whose secret
+    /// its owner can compute, of all CAs. A composite key has the secrets of its components. Of the
+    /// compromised ones, also those that cannot be read. The key of a certificate that was adopted
+    /// from a CRL alone is unknown.
     pub fn of_key(&self, info: &[u8], which: Of) -> Result<Vec<Entry>, Error> {
         const ALL: &str = "SELECT id, der FROM certificate
             WHERE der IS NOT NULL AND (?1 OR revoked IS NOT NULL AND reason IN (1, 2)) ORDER BY id";
@@ -528,9 +530,9 @@ impl Register {
     /// fails, the CRL does not count. `publish` gets what it made, and the turn: no other process
     /// makes a CRL until that is dropped, so no CRL is published after one with a higher number.
     /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
-    /// the list does not know, or if the last one starts later. `file` is remembered as the place of
-    /// the CRL, so that a list that is older than the CRL is noticed. With `least`, the earlier place
-    /// is forgotten.
+    /// the list does not know, or if the last one starts later. `file` is remembered as the place
+    /// of the CRL, so that a list that is older than the CRL is noticed. With `least`, the earlier
+    /// place is forgotten.
     pub fn next_crl<T, U, E: From<Error>>(
         &mut self,
         id: &str,

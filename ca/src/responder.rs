@@ -70,9 +70,9 @@ impl Signed {
 }
 
 impl<'a> Service<'a> {
-    /// Makes the responder of a CA: the key signs, or that of the CA, or one with a certificate of the
-    /// profile `ocsp-signer`, which is in the token unless it is passed. Responses are valid for this
-    /// number of days.
+    /// Makes the responder of a CA: the key signs, or that of the CA, or one with a certificate of
+    /// the profile `ocsp-signer`, which is in the token unless it is passed. Responses are valid
+    /// for this number of days.
     pub fn new(
         ready: Ready<'a>,
         register: Register,

@@ -31,17 +31,6 @@ pub struct KeyType {
     pub oid: &'static [u8],
     /// `CKA_PARAMETER_SET`. `None` for curves.
     pub set: Option<CK_ULONG>,
-    /// The components of a composite key.
-    pub components: Option<Components>,
-}
-
-/// The components of a composite key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Components {
-    /// `CKA_PARAMETER_SET` of the component of ML-DSA.
-    pub ml_dsa: CK_ULONG,
-    /// DER of the object identifier of the other one: of its curve, or of its algorithm.
-    pub traditional: &'static [u8],
 }
 
 /// `CKA_EC_PARAMS` of P-256.
@@ -71,7 +60,6 @@ macro_rules! set {
             kind: $kind,
             oid: &[0x06, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, $branch, $number],
             set: Some($set),
-            components: None,
         }
     };
 }
@@ -79,14 +67,13 @@ macro_rules! set {
 /// A row of composite ML-DSA. Its parameter set is the last number of its identifier, which begins
 /// with 1.3.6.1.5.5.7.6.
 macro_rules! composite {
-    ($id:literal, $name:literal, $number:literal, $ml_dsa:ident, $traditional:ident) => {
+    ($id:literal, $name:literal, $number:literal) => {
         KeyType {
             id: $id,
             name: $name,
             kind: CKK_JETON_COMPOSITE_ML_DSA,
             oid: &[0x06, 8, 0x2b, 6, 1, 5, 5, 7, 6, $number],
             set: Some($number),
-            components: Some(Components { ml_dsa: $ml_dsa, traditional: $traditional }),
         }
     };
 }
@@ -104,14 +91,14 @@ pub const ALL: [KeyType; 34] = [
     set!("ml-dsa-44", "ML-DSA-44", CKK_ML_DSA, 3, 17, CKP_ML_DSA_44),
     set!("ml-dsa-65", "ML-DSA-65", CKK_ML_DSA, 3, 18, CKP_ML_DSA_65),
     set!("ml-dsa-87", "ML-DSA-87", CKK_ML_DSA, 3, 19, CKP_ML_DSA_87),
-    composite!("mldsa44-ed25519", "MLDSA44-Ed25519", 39, CKP_ML_DSA_44, ED25519),
-    composite!("mldsa44-ecdsa-p256", "MLDSA44-ECDSA-P256", 40, CKP_ML_DSA_44, P256),
-    composite!("mldsa65-rsa3072-pss", "MLDSA65-RSA3072-PSS", 41, CKP_ML_DSA_65, RSA),
-    composite!("mldsa65-rsa3072-pkcs15", "MLDSA65-RSA3072-PKCS15", 42, CKP_ML_DSA_65, RSA),
-    composite!("mldsa65-ecdsa-p256", "MLDSA65-ECDSA-P256", 45, CKP_ML_DSA_65, P256),
-    composite!("mldsa65-ecdsa-p384", "MLDSA65-ECDSA-P384", 46, CKP_ML_DSA_65, P384),
-    composite!("mldsa65-ed25519", "MLDSA65-Ed25519", 48, CKP_ML_DSA_65, ED25519),
-    composite!("mldsa87-ecdsa-p384", "MLDSA87-ECDSA-P384", 49, CKP_ML_DSA_87, P384),
+    composite!("mldsa44-ed25519", "MLDSA44-Ed25519", 39),
+    composite!("mldsa44-ecdsa-p256", "MLDSA44-ECDSA-P256", 40),
+    composite!("mldsa65-rsa3072-pss", "MLDSA65-RSA3072-PSS", 41),
+    composite!("mldsa65-rsa3072-pkcs15", "MLDSA65-RSA3072-PKCS15", 42),
+    composite!("mldsa65-ecdsa-p256", "MLDSA65-ECDSA-P256", 45),
+    composite!("mldsa65-ecdsa-p384", "MLDSA65-ECDSA-P384", 46),
+    composite!("mldsa65-ed25519", "MLDSA65-Ed25519", 48),
+    composite!("mldsa87-ecdsa-p384", "MLDSA87-ECDSA-P384", 49),
     set!("ml-kem-512", "ML-KEM-512", CKK_ML_KEM, 4, 1, CKP_ML_KEM_512),
     set!("ml-kem-768", "ML-KEM-768", CKK_ML_KEM, 4, 2, CKP_ML_KEM_768),
     set!("ml-kem-1024", "ML-KEM-1024", CKK_ML_KEM, 4, 3, CKP_ML_KEM_1024),
@@ -169,7 +156,7 @@ impl KeyType {
 }
 
 const fn curve(id: &'static str, name: &'static str, kind: CK_KEY_TYPE, oid: &'static [u8]) -> KeyType {
-    KeyType { id, name, kind, oid, set: None, components: None }
+    KeyType { id, name, kind, oid, set: None }
 }
 
 #[cfg(test)]

@@ -121,8 +121,8 @@ impl Shared {
         }
     }
 
-    /// Says why a public key is refused. The crate knows the types of the keys that sign. The key of
-    /// the holder may have another: one that was not checked is not valid.
+    /// Says why a public key is refused. The crate knows the types of the keys that sign. The key
+    /// of the holder may have another: one that was not checked is not valid.
     fn check(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), String> {
         let template = public_key_template(info).map_err(|_| "its type is not supported".to_owned())?;
         let modulus = template.iter().find(|attribute| attribute.kind == CKA_MODULUS);

@@ -30,7 +30,7 @@ pub enum Error {
     PasswordWrong,
 }
 
-/// FIPS 186-5 no longer has DSA.
+/// FIPS 186-5 no longer allows DSA for signatures.
 pub(crate) const NO_DSA: Error = Error::Refused(
     "DSA is obsolete and not supported; generate a key of another type with `jeton key generate`",
 );
